@@ -123,18 +123,14 @@ def passes_of_flash3(inputs: Tensors, causal: bool) -> Passes:
     """FlashAttention-3's two operators."""
     load_kernel(KERNELS / "flash3.py")._load()
     operators = torch.ops.flash_attn_3
-    q, k, v = (x.detach() for x in inputs)
-    scale = q.shape[-1] ** -0.5
+    qkv, scale = [x.detach() for x in inputs], inputs[0].shape[-1] ** -0.5
 
     def forward() -> tuple[torch.Tensor, ...]:
-        return operators.fwd(q, k, v, softmax_scale=scale, is_causal=causal, num_splits=1)
+        return operators.fwd(*qkv, softmax_scale=scale, is_causal=causal, num_splits=1)
 
     out, lse, *_ = forward()
-    grad = torch.randn_like(out)
-    found = [torch.empty_like(x) for x in (q, k, v)]
-    return forward, lambda: operators.bwd(
-        grad, q, k, v, out, lse, *found, softmax_scale=scale, is_causal=causal
-    )
+    given = torch.randn_like(out), *qkv, out, lse, *map(torch.empty_like, qkv)
+    return forward, lambda: operators.bwd(*given, softmax_scale=scale, is_causal=causal)
 
 
 def recorded_times(folders: list[Path]) -> dict[tuple[object, ...], list[float]]:
@@ -159,22 +155,17 @@ def main() -> None:
     parser.add_argument("--ms", type=int, default=500)
     arguments = parser.parse_args()
     recorded = recorded_times(arguments.records)
-    ready = {name: make() for name, make in MAKERS.items()}
+    makers = {name: functools.partial(passes_by_autograd, make()) for name, make in MAKERS.items()}
     for B, N, H, D, causal in SHAPES:
         of = {"device": "cuda", "dtype": torch.half, "requires_grad": True}
         q, k, v = (torch.randn(B, N, H, D, **of) for _ in range(3))
-        for name in (*ready, "Flash3"):
-            if name == "Flash3":
-                calls = passes_of_flash3((q, k, v), causal)
-            else:
-                calls = passes_by_autograd(ready[name], (q, k, v), causal)
-            for which, call in zip(PASSES, calls, strict=True):
+        for name, passes in {**makers, "Flash3": passes_of_flash3}.items():
+            for which, call in zip(PASSES, passes((q, k, v), causal), strict=True):
                 ms = do_bench(call, arguments.ms // 2, arguments.ms, return_mode="median")
                 known = recorded.get((name, B, N, H, D, causal, which))
                 ratio = f" {ms / statistics.median(known):.3f}" if known else ""
                 mask = "causal" if causal else "full"
                 print(f"B{B} N{N} H{H} D{D} {mask} {name} {which} {ms:.4f}{ratio}", flush=True)
-            del calls
             torch.cuda.empty_cache()
 
 

@@ -14,7 +14,6 @@ On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU
 from __future__ import annotations
 
 import argparse
-import math
 import multiprocessing
 import os
 import statistics
@@ -44,6 +43,7 @@ WORKERS = 12
 GROUPS = {"lab": ("config.yaml", ""), "long": ("long.yaml", "long_")}
 """The configuration of a group's shapes, and how the names of its experiments begin."""
 
+PASSES = ("forward_time", "backward_time")
 ODD = "odd"
 ODD_SIZES = (
     (1, 2048, 4, 64), (8, 1000, 5, 64), (3, 3333, 10, 64), (2, 6000, 5, 64), (5, 700, 12, 64),
@@ -69,20 +69,17 @@ def shapes_of(group: str, device: str) -> list[Shape]:
             for (b, n, h, d), causal in product(ODD_SIZES, (False, True))
             if device == "cuda" or b * n * h * d < 10**6
         ]
-    file, prefix = GROUPS[group]
-    found: dict[Shape, None] = {}
+    (file, prefix), found = GROUPS[group], list[Shape]()
     for experiment in read_layer(ROOT / "config" / file).keys["experiments"]:
-        if not isinstance(experiment, dict) or not experiment["name"].startswith(prefix):
-            continue
-        block = {**experiment[device]}
-        masks = block.pop("causal")
-        points = max(len(value) for value in block.values() if isinstance(value, list))
-        columns = {k: v if isinstance(v, list) else [v] * points for k, v in block.items()}
-        for i, causal in product(range(points), masks if isinstance(masks, list) else [masks]):
-            found[Shape(**{name: values[i] for name, values in columns.items()}, causal=causal)] = (
-                None
-            )
-    return list(found)
+        if isinstance(experiment, dict) and experiment["name"].startswith(prefix):
+            block = {k: v if isinstance(v, list) else [v] for k, v in experiment[device].items()}
+            masks, points = block.pop("causal"), max(map(len, block.values()))
+            columns = {name: of * (points if len(of) == 1 else 1) for name, of in block.items()}
+            found += [
+                Shape(**{name: of[i] for name, of in columns.items()}, causal=causal)
+                for i, causal in product(range(points), masks)
+            ]
+    return list(dict.fromkeys(found))
 
 
 def compile_at(shape: Shape, device: str) -> None:
@@ -121,32 +118,24 @@ def time_in_turns(
         yield turns[0][0], {name: statistics.median(samples[name]) * 1e6 for name in samplers}
 
 
-BEST = "the best"
-
-
 def print_ratios(rows: Sequence[dict[str, Any]], mine: str, others: Sequence[str]) -> None:
     """For each group, pass and other: the geometric mean of time / FlashLab's, and the extremes.
 
     The last of the others is the best of all at each shape.
     """
-    for group, metric, other in product(
-        dict.fromkeys(row["group"] for row in rows),
-        ("forward_time", "backward_time"),
-        (*others, BEST),
-    ):
-        times = [row["us"] for row in rows if row["group"] == group and row["metric"] == metric]
-        compared = others if other == BEST else [other]
+    best, groups = "the best", dict.fromkeys(row["group"] for row in rows)
+    for group, metric, other in product(groups, PASSES, (*others, best)):
+        times = [row["us"] for row in rows if (row["group"], row["metric"]) == (group, metric)]
+        compared = others if other == best else [other]
         ratios = [
             min(us[name] for name in compared if name in us) / us[mine]
             for us in times
             if mine in us and not us.keys().isdisjoint(compared)
         ]
         if ratios:
-            mean = math.exp(statistics.fmean(map(math.log, ratios)))
-            print(
-                f"{group}, {metric}, {other} / {mine}: {mean:.3f} "
-                f"({min(ratios):.2f} to {max(ratios):.2f}, {len(ratios)} shapes)"
-            )
+            mean, ends = statistics.geometric_mean(ratios), (min(ratios), max(ratios))
+            print(f"{group}, {metric}, {other} / {mine}: {mean:.3f} ({ends[0]:.2f} to", end=" ")
+            print(f"{ends[1]:.2f}, {len(ratios)} shapes)")
 
 
 def main() -> None:

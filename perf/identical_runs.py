@@ -45,55 +45,40 @@ CPU_RUNS = {
 DTYPES = {"cuda": "float16", "cpu": "float32"}
 
 
-def measure(runs: list[Run], folder: Path, seconds: float) -> None:
-    """Measure every run once more, all of them in turn, while there is time."""
-    os.environ[WORKFLOW_PID] = str(os.getpid())  # so that they are forked by one server
-    kernels = find_implementations()
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        for run in runs:
-            path = folder / f"{run.slug}-{len(list(folder.glob(f'{run.slug}-*.json'))):03d}.json"
-            measure_run(ATTENTION, run, PROTOCOL, kernels[run.implementation], {}, path)
-
-
 def compare(run: Run, records: list[Record]) -> None:
     """Print a line for each pass of a run."""
     measured = [record for record in records if record.status == "ok"]
     for metric in ("forward_time", "backward_time"):
         estimates = [estimate_median(record.metrics[metric].samples) for record in measured]
         medians = [estimate.median for estimate in estimates]
-        verdicts = Counter(ratio(0, *pair).verdict for pair in itertools.combinations(estimates, 2))
-        different = verdicts["above"] + verdicts["below"]
-        spread = 100 * statistics.stdev(map(log, medians)) if len(medians) > 1 else 0.0
-        print(
-            f"{run!s:55} {metric:13} {len(medians):3} processes  "
-            f"median {statistics.median(medians):9.4f} ms  sd {spread:5.2f}%  "
-            f"largest/smallest {max(medians) / min(medians):.3f}  pairs: "
-            f"{verdicts['equal']} equivalent, {verdicts['inconclusive']} undecided, "
-            f"{different} different",
-            flush=True,
-        )
+        found = Counter(ratio(0, *pair).verdict for pair in itertools.combinations(estimates, 2))
+        spread = statistics.stdev(map(log, medians)) if len(medians) > 1 else 0.0
+        print(f"{run!s:55} {metric:13} {len(medians):3} processes, {min(medians):.4f} to", end=" ")
+        print(f"{max(medians):.4f} ms, sd {spread:.2%}; of the pairs {dict(found)}", flush=True)
 
 
 def main() -> None:
-    """Measure for as long as asked, then compare all that is in the folder."""
+    """Measure every run once more, in turn, while there is time; then compare what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--device", choices=sorted(DTYPES), default="cuda")
-    arguments = parser.parse_args()
-    device = arguments.device
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    shapes = GPU_RUNS if device == "cuda" else CPU_RUNS
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
     runs = [
-        attention_run(name, shape, DTYPES[device], device)
-        for shape, names in shapes.items()
+        attention_run(name, shape, DTYPES[given.device], given.device)
+        for shape, names in (GPU_RUNS if given.device == "cuda" else CPU_RUNS).items()
         for name in names
     ]
-    measure(runs, arguments.folder, arguments.seconds)
+    os.environ[WORKFLOW_PID] = str(os.getpid())  # so that they are forked by one server
+    kernels, deadline = find_implementations(), time.monotonic() + given.seconds
+    while time.monotonic() < deadline:
+        for run in runs:
+            count = len([*given.folder.glob(f"{run.slug}-*.json")])
+            path = given.folder / f"{run.slug}-{count:03d}.json"
+            measure_run(ATTENTION, run, PROTOCOL, kernels[run.implementation], {}, path)
     for run in runs:
-        paths = sorted(arguments.folder.glob(f"{run.slug}-*.json"))
-        compare(run, [read_record(path, run) for path in paths])
+        compare(run, [read_record(p, run) for p in sorted(given.folder.glob(f"{run.slug}-*.json"))])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Usage: PYTHONPATH=workflow python perf/process_time.py [IMPLEMENTATION ...]
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import multiprocessing
 import statistics
@@ -53,7 +52,6 @@ spent: dict[str, float] = defaultdict(float)
 def timed(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, whose seconds add up in `spent`."""
 
-    @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         begin = time.perf_counter()
         try:
@@ -89,19 +87,15 @@ def measure_one(
 
 def main() -> None:
     """Measure each run in a fork, and print."""
-    device = machine.detect_device("auto")
+    device, fork = machine.detect_device("auto"), multiprocessing.get_context("fork")
     known, found = find_implementations(), defaultdict(list)
-    batch_size, seq_lens, num_heads, emb_dim = SIZES[device]
-    fork = multiprocessing.get_context("fork")
-    for name in LAZY:
-        importlib.import_module(name)
-    for name, seq_len, causal in product(
-        sys.argv[1:] or ("Flash2", "Pytorch"), seq_lens, (False, True)
-    ):
-        for module in known[name].preloads:
-            with contextlib.suppress(ImportError):  # what a GPU alone has
-                importlib.import_module(module)
-        shape = Shape(batch_size, seq_len, num_heads, emb_dim, causal=causal)
+    batch_size, seq_lens, *block = SIZES[device]
+    names = sys.argv[1:] or ("Flash2", "Pytorch")
+    for module in (*LAZY, *(each for name in names for each in known[name].preloads)):
+        with contextlib.suppress(ImportError):  # what a GPU alone has
+            importlib.import_module(module)
+    for name, seq_len, causal in product(names, seq_lens, (False, True)):
+        shape = Shape(batch_size, seq_len, *block, causal=causal)
         here, there = fork.Pipe(duplex=False)
         begin = time.perf_counter()
         process = fork.Process(target=measure_one, args=(known[name], shape, device, there))

@@ -22,7 +22,7 @@ from pathlib import Path
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.config import read_layer
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures
 from flashlab.plan.digests import write_digests
 from flashlab.plan.make import make
 from flashlab.plan.plan_files import experiment_file
@@ -85,20 +85,17 @@ def write_records(planned: Plan) -> None:
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """Time and memory of some work in a process of its own, whose output goes to a file."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
+    if (pid := os.fork()) == 0:
+        log, status = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         try:
-            with open("log", "w") as log:
-                os.dup2(log.fileno(), 1)
-                os.dup2(log.fileno(), 2)
             work()
             status = 0
         except BaseException:
             traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
+        sys.stderr.flush()
+        os._exit(status)
     _, status, used = os.wait4(pid, 0)
     if status:
         sys.exit(Path("log").read_text()[-3000:])
@@ -121,13 +118,11 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
     yield "plan, all records known by their digests", cost_of(lambda: make(config))
     tables, plans = home / "tables", [experiment_file(home, name) for name in planned.experiments]
     resolved, languages = home / "plan" / "config.json", home / "plan" / "languages.json"
-    figures = home / FIGURES
-    overview = (plans, tables, home / "comparisons.csv", languages, home / "overview")
+    figures = (plans, tables, None, languages, 1, home / FIGURES, home / "overview")
     stages: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
         "tables": (make_tables, (home, None, tables)),
         "observations": (observe, (plans, tables, None, home / "observations.json")),
-        "overview": (draw_overview, overview),
-        "figures": (draw_figures, (plans, tables, None, languages, 1, figures)),
+        "figures": (draw_figures, figures),
         "report": (write_report, (resolved, home, None, home / "lab5.pdf")),
         "page": (write_page, (resolved, home, None, home / "lab5.html")),
     }

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.plans import plan_of
 from planted.records import record_of
 
 from flashlab.analysis.tables import tables_of
 from flashlab.anonymity import anonymous, anonymous_text
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.plan.datasets import freeze, read_dataset
+from flashlab.plan.datasets import read_dataset
+from flashlab.plan.freezing import keep
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
 
@@ -88,15 +90,8 @@ def test_tables_have_what_is_attached_and_the_record_stays_whole(
     assert (whole["gpu_uuid"], whole["message"]) == (UUID, MESSAGE)
 
 
-def test_a_dataset_is_frozen_without_it_and_is_sound(
-    private: Record, planned: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
-    write_json(tmp_path / "plan.json", planned([private]) | {"anonymous": True})
-    write_json(tmp_path / "ceilings.json", {"environment": {"gpu_uuid": UUID, "boot": BOOT}})
-    config = {"baseline": "Pytorch", "summary": {}, "experiments": [], "anonymous": True}
-    write_json(tmp_path / "config.json", {**config, "measure": {"protocol": "sampled"}})
-    files = tmp_path / "config.json", [tmp_path / "plan.json"], tmp_path / "ceilings.json"
-    folder = freeze("mine", *files, tmp_path / "data")
+def test_a_dataset_is_frozen_without_it_and_is_sound(private: Record, tmp_path: Path) -> None:
+    folder = keep(plan_of(tmp_path, [private], anonymous=True), tmp_path / "data")
     texts = [path.read_text() for path in folder.rglob("*.json")]
     assert len(texts) == 3
     assert not any(part in text for part in PRIVATE for text in texts)

@@ -6,7 +6,7 @@ import pytest
 from planted.calls import another_call
 
 from flashlab.cli import main
-from flashlab.plan.call import CallError
+from flashlab.plan.call import HOLDER, CallError
 from flashlab.plan.cleaning import clean
 
 WRITTEN = [
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def there(folder: Path) -> set[str]:
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    return names - {"results/call.json"}
+    return names - {HOLDER.as_posix()}
 
 
 Output = pytest.CaptureFixture[str]

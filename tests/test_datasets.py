@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.plans import plan_of
 from planted.records import counters_of, record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.files import canonical
 from flashlab.plan.datasets import (
     DatasetError,
     dataset_folder,
@@ -19,34 +18,11 @@ from flashlab.plan.datasets import (
     read_recorded,
 )
 from flashlab.plan.freezing import keep, keep_counters
-from flashlab.plan.value import Plan
-from flashlab.records import RecordError, read_record, write_record
+from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
 
 Frozen = Callable[..., Path]
 Added = Callable[..., int]
-
-
-def plan_of(folder: Path, records: Sequence[Any], counters: Sequence[Any] = ()) -> Plan:
-    """The plan of these records, which are written."""
-    orders, counted = dict[str, dict[str, Any]](), list[str]()
-    for record in (*records, *counters):
-        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
-        path = folder / "records" / f"{record.run.slug}-{digest}.json"
-        write_record(path, record)
-        orders[path.as_posix()] = {"run": record.run.to_json()}
-        counted += [path.as_posix()] * record.has_counters
-    (folder / "top.json").write_text("{}")
-    config = {
-        **{"name": "mine", "freeze_anyway": True, "anonymous": False, "alone": False},
-        **{"measure": {"protocol": "sampled"}, "device": "auto"},
-        **{"baseline": "Pytorch", "summary": {}, "experiments": []},
-    }
-    return Plan(
-        **{"benchmark": "attention", "report": "lab5", "dataset": "local", "home": ""},
-        **{"device": "cpu", "device_name": "", "config": config, "counters": counted},
-        **{"orders": orders, "ceilings": str(folder / "top.json")},
-    )
 
 
 @pytest.fixture
@@ -82,7 +58,8 @@ def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run) -> None:
     folder = frozen(record_of(run))
     before = contents(folder)
     other = replace(run, implementation="Pytorch")
-    for records in ([record_of(run)], [record_of(other), record_of(run, "oom")]):
+    frozen(record_of(run))  # which it has
+    for records in ([record_of(run, "oom")], [record_of(other), record_of(run, "oom")]):
         with pytest.raises(DatasetError, match=r"exists already.* 1 of these runs.*another name"):
             frozen(*records)
     with pytest.raises(DatasetError, match=r"exists already.* cpu float32 runs"):
@@ -176,8 +153,7 @@ def test_every_process_of_a_run_is_frozen_and_said_which_it_is(
     for entry in found:
         assert read_record(entry.path, run, entry.sha256) == records[entry.process]
     assert {entry.process for entry in found} == {0, 1, 2}
-    with pytest.raises(DatasetError, match="3 of these runs"):
-        frozen(*records)
+    assert frozen(*records) == folder and len(read_dataset(folder).entries) == 3
 
 
 def test_a_manifest_of_another_version_says_who_reads_it(frozen: Frozen, run: Run) -> None:

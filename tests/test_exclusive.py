@@ -38,7 +38,9 @@ def test_a_living_call_is_named_and_its_lock_left_alone() -> None:
     with another_call() as other:
         LOCK.parent.mkdir()
         LOCK.touch()
-        with pytest.raises(CallError, match=rf"process {other.pid} .* nothing was changed\. Wait"):
+        with pytest.raises(
+            CallError, match=rf"process {other.pid}\) .* nothing was changed\. Wait"
+        ):
             hold_folder()
         assert LOCK.exists()
         os.kill(other.pid, signal.SIGKILL)

@@ -28,7 +28,7 @@ def test_a_packed_dataset_is_the_same_where_it_is_unpacked(data: Path, tmp_path:
     assert packed == data / "mine.tar.xz"
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path / "clone")
-        assert {(member.uid, member.uname) for member in archive} == {(0, "")}
+        assert {(member.uid, member.uname) for member in archive} == {(0, "root")}
     assert contents(tmp_path / "clone" / "data" / "mine") == contents(data / "mine")
 
 

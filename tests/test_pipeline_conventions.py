@@ -124,7 +124,7 @@ def test_only_what_measures_goes_to_a_cluster(root: Path) -> None:
             if "shell:" in rule:
                 rules[rule.partition(":")[0]] = rule
     sent = {name for name, rule in rules.items() if "localrule: True" not in rule}
-    assert sent == {"measure", "ceilings", "measure_counters"}
+    assert sent == {"measure", "ceilings"}
     for name in sent:
         assert "gpu=" in rules[name] or "**gpu_resources(" in rules[name], name
         assert "runtime=RUNTIME" in rules[name], name

@@ -58,7 +58,7 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: dict[str, Any]) 
 
 def test_a_preview_cannot_be_frozen(config: dict[str, Any]) -> None:
     with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
-        check_freezable(prepared_from(config, {"quick": True}), "mine")
+        check_freezable(prepared_from(config, {"quick": True, "name": "mine"}))
 
 
 def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> set[str]:

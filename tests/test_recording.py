@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from planted.records import record_of
 
 from flashlab import machine
 from flashlab.benchmarks.registry import BENCHMARKS, find_benchmark
+from flashlab.plan.call import layers_of
 from flashlab.plan.datasets import DatasetError
-from flashlab.plan.freezing import check_freezable, keep
-from flashlab.plan.make import DATA
-from flashlab.plan.recording import has_result, lacking, main, part_names, plan_part
+from flashlab.plan.freezing import check_freezable, keep, lacking
+from flashlab.plan.make import DATA, make
+from flashlab.plan.recording import PARTS, has_result, main, part_names
 from flashlab.plan.value import Plan
 from flashlab.records import write_record
 from flashlab.runs import Run
@@ -35,8 +37,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def planned(part: str, *files: Path, given: Sequence[str] = ()) -> Plan:
+    return make(*layers_of((), [PARTS / f"{part}.yaml", *files], ["name=mine", *given]))
+
+
 def tiny(*given: str) -> Plan:
-    return plan_part("attention", [TINY], ["name=mine", *given])
+    return planned("attention", TINY, given=given)
 
 
 def measure(plan: Plan, commit: str = "a" * 40) -> None:
@@ -52,54 +58,50 @@ def measure(plan: Plan, commit: str = "a" * 40) -> None:
 
 
 def test_every_benchmark_has_a_part_and_the_parts_are_planned_as_they_are() -> None:
-    plans = {name: plan_part(name) for name in part_names()}
+    plans = {name: planned(name) for name in part_names()}
     assert {plan.benchmark for plan in plans.values()} == BENCHMARKS.keys()
     assert [name for name, plan in plans.items() if plan.config["alone"]] == ["training"]
     protocols = {name: plan.config["measure"]["protocol"] for name, plan in plans.items()}
     assert [name for name, protocol in protocols.items() if protocol == "lab5"] == ["lab5"]
     for plan in plans.values():
-        assert lacking(plan, "mine").keys() == plan.orders.keys() <= plan.redo.keys()
+        assert lacking(plan) == [*plan.orders] and plan.orders.keys() <= plan.redo.keys()
 
 
 def test_records_of_another_commit_or_changed_code_are_refused_before_more_are_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    check_freezable(tiny(), "mine")
+    check_freezable(tiny())
     changed = {"commit": "a" * 40, "dirty": True}
     with monkeypatch.context() as patch:
         patch.setattr(machine, "commit_here", lambda: changed)
         with pytest.raises(DatasetError, match=r"1 at a{12} with uncommitted changes"):
-            check_freezable(tiny(), "mine")
+            check_freezable(tiny())
     measure(plan := tiny(), commit="b" * 40)
     Path(next(iter(plan.orders))).unlink()
     with pytest.raises(DatasetError, match=r"at b{12}, 1 at a{12}"):
-        check_freezable(tiny(), "mine")
-    check_freezable(tiny("freeze_anyway=true"), "mine")
+        check_freezable(tiny())
+    check_freezable(tiny("freeze_anyway=true"))
 
 
-def test_what_a_dataset_has_is_left_out_and_what_is_alone_is_said_in_its_manifest(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_a_dataset_has_is_left_out_and_what_is_alone_is_said_in_its_manifest() -> None:
     measure(plan := tiny("alone=true", "counters=no"))
     assert not any(has_result(Path(file)) for file in plan.orders), "they are errors"
     Path(str(plan.ceilings)).write_text("{}")
     assert '"alone": true' in (keep(plan, DATA) / "manifest.json").read_text()
-    assert {*lacking(tiny(), "mine").values()} == {True}, "what is left are counters"
-    words = ["mine", "attention", "lab5", "--dry-run", "--configfile", str(TINY)]
-    before = {*Path().rglob("*")}
-    assert main(words) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "attention: 4 of 12 records to keep, 4 to measure",
-        "lab5: 10 of 10 records to keep, 10 to measure",
-    ]
-    assert {*Path().rglob("*")} == before
+    assert lacking(plan) == [], "so that nothing is measured"
+    check_freezable(plan)
+    again = tiny()
+    assert {*lacking(again)} == {*again.counters}
+    keep(again, DATA)  # adds those that are there and not errors: none
+    with pytest.raises(DatasetError, match="8 of these runs"):
+        check_freezable(tiny("measure={sampled: {max_seconds: 9}}"))
+    Path(next(iter(plan.orders))).write_text("{}")
+    assert len(lacking(plan)) == 1, "it was measured again, and is not what the dataset has"
 
 
 def test_a_mistake_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mine", "laddr", "--dry-run"]) == 1
     assert capsys.readouterr().err.startswith("error: there is no part laddr (did you mean ladder")
-    assert main(["mine", "-n", "--config", "freeze_anyway=perhaps"]) == 1
-    assert "freeze_anyway" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["--dry-run"])
     assert ended.value.code == 2

@@ -9,7 +9,7 @@ import pytest
 
 from flashlab.benchmarks import registry
 from flashlab.config import ConfigError, Layer
-from flashlab.plan.call import asked_benchmark, refuse_unknown_reports
+from flashlab.plan.call import asked_benchmark
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +46,10 @@ def test_a_call_is_about_the_benchmark_whose_files_it_names(
 
 def test_a_report_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError) as caught:
-        refuse_unknown_reports(["--cores", "1", "report/lab6.pdf"])
+        asked_benchmark(["--cores", "1", "report/lab6.pdf"], ())
     assert "there is no report lab6 (did you mean lab5?); there are lab5" in str(caught.value)
-    refuse_unknown_reports(["report/lab5.html", "./report/compare.pdf", "report/grades.pdf"])
-    refuse_unknown_reports(["--report", "report/provenance.html", "mine/report/lab6.pdf"])
+    others = ["--report", "report/provenance.html", "mine/report/lab6.pdf", "./report/compare.pdf"]
+    assert asked_benchmark(others, ()) is None
 
 
 def test_a_call_is_about_one_benchmark() -> None:

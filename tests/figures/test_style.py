@@ -7,34 +7,28 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from figures.drawn import BOTH, drawn, experiment_of
+from figures.drawn import drawn, sweep_of, titles, width_mm
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
+from planted import ladder
 
-from flashlab.analysis.experiment import COMPARISONS
-from flashlab.analysis.stage import tabulate
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures.stage import draw_figures
 from flashlab.figures.style import (
     COLOURS,
+    GREY,
     MARKERS,
+    PALE,
+    dark,
     drawing,
-    lay_out,
     looks_of,
-    muted,
-    new_panels,
     save,
-    text_colour,
-    title_panel,
+    spread,
 )
-from flashlab.files import write_json
-from flashlab.runs import Run
 
 
 def linear(shade: str) -> NDArray[Any]:
@@ -72,16 +66,9 @@ def test_implementations_are_told_apart_in_greyscale_and_by_their_markers() -> N
     lightness = sorted(lab(linear(shade))[0] for shade in COLOURS)
     assert min(b - a for a, b in itertools.pairwise(lightness)) > 7
     assert len(set(MARKERS)) == len(MARKERS) == len(COLOURS)
-    looks = looks_of([{"name": str(n), "style": n} for n in range(2 * len(COLOURS))])
+    looks = looks_of({str(style): style for style in range(2 * len(COLOURS))})
     assert len({look.shade for look in looks.values()}) == len(looks)
     assert len({(look.shade, look.marker) for look in looks.values()}) == len(looks)
-
-
-def test_a_kernel_with_packed_inputs_has_the_colour_of_the_same_one_with_separate_ones() -> None:
-    entries = [{"name": "A", "style": 1}, {"name": "APacked", "style": 5, "packed_of": "A"}]
-    looks = looks_of(entries)
-    assert looks["A"].shade == looks["APacked"].shade
-    assert looks["A"].marker != looks["APacked"].marker
 
 
 def contrast(shade: str) -> float:
@@ -89,111 +76,71 @@ def contrast(shade: str) -> float:
     return 1.05 / (float(np.array([0.2126, 0.7152, 0.0722]) @ linear(shade)) + 0.05)
 
 
-def test_text_in_any_colour_has_contrast_and_so_have_muted_lines() -> None:
+def test_text_in_any_colour_has_contrast_and_so_have_grey_lines() -> None:
     for shade in COLOURS:
-        assert contrast(text_colour(shade)) > 4.5 < contrast(text_colour(muted(shade))), shade
-        assert contrast(muted(shade)) > 2.3, shade
-    hues = [lab(linear(muted(shade)))[1:] for shade in COLOURS[:7]]
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(hues, 2)) > 8
+        assert contrast(dark(shade)) > 4.5, shade
+    assert contrast(GREY) > 4.5 and contrast(PALE) > 2.3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [([0.5], [0.5]), ([0.5, 0.5], [0.45, 0.55]), ([0.0, 0.9], [0.05, 0.9]), ([1.0], [0.95])],
+)
+def test_labels_are_apart_and_as_near_as_can_be(wanted: list[float], expected: list[float]) -> None:
+    assert list(spread(wanted, 0.1)) == pytest.approx(expected)
 
 
 # The files
 
-
-@pytest.fixture
-def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str, Path]]:
-    """Writes the plan and tables of some records and draws all figures of them."""
-
-    def drawn(records: list[Any]) -> dict[str, Path]:
-        figures = [
-            {"id": name, "quantity": name, "implementations": ["Flash2"], "supplement": False}
-            for name in ATTENTION.having(records[0].metrics).quantities
-        ]
-        document = planned(records, figures=figures)
-        plan, measured = tmp_path / "plan.json", tmp_path / "records.json"
-        languages = tmp_path / "languages.json"
-        write_json(measured, document)
-        # As the experiment's own plan, which does not change with what is measured.
-        write_json(plan, {key: value for key, value in document.items() if key != "records"})
-        write_json(languages, BOTH)
-        tabulate(measured, measured, tmp_path / "tables")
-        tmp_path.joinpath(COMPARISONS).write_text("experiment,subject\n", encoding="utf-8")
-        draw_figures([plan], tmp_path / "tables", None, languages, 1, tmp_path / "figures")
-        return {path.stem: path for path in tmp_path.glob("figures/*/*.svg")}
-
-    return drawn
+TIMES = {"Pytorch": [1, 2, 3, "oom"], "Flash2": [0.5, 0.25, 0.46, 4]}
 
 
 def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_process(
-    draw: Callable[..., dict[str, Path]],
-    record_of: Callable[..., Any],
-    run: Run,
-    tmp_path: Path,
-    root: Path,
+    tmp_path: Path, root: Path
 ) -> None:
-    files = draw([record_of(run)])
-    assert {"time", "memory", "rate"} <= set(files)
-    source = files["time"].read_text(encoding="utf-8")
-    assert "<text" in source and "Noto Sans TC" in source and "DejaVu" not in source
-    assert "dc:date" not in source
-    assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6
+    with chdir(tmp_path):
+        ladder.ON_GPU.write(Path("results"))
+    files = {file.relative_to(tmp_path): file.read_bytes() for file in tmp_path.rglob("*.svg")}
+    assert {file.parent.name for file in files} > {"overview"} and len(files) > 2
+    for source in map(bytes.decode, files.values()):
+        assert "<text" in source and "Noto Sans TC" in source and "DejaVu" not in source
+        assert "dc:date" not in source
+        assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6.2
     code = (
-        "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
-        "folder, output = map(Path, sys.argv[1:])\n"
-        "plan, tables = folder / 'plan.json', folder / 'tables'\n"
-        "draw_figures([plan], tables, None, folder / 'languages.json', 2, output)"
+        "from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
+        "results = Path('results')\n"
+        "plans = sorted(results.glob('plan/experiments/*.json'))\n"
+        "languages = results / 'plan' / 'languages.json'\n"
+        "draw_figures(plans, results / 'tables', None, languages, 2, results / 'figures',"
+        " results / 'overview')"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}
     environment = {**os.environ, "PYTHONPATH": str(root / "workflow"), **elsewhere}
-    again = tmp_path / "again"
-    subprocess.run([sys.executable, "-c", code, tmp_path, again], env=environment, check=True)
-    for file in files.values():
-        assert (again / file.parent.name / file.name).read_bytes() == file.read_bytes()
+    for file in files:
+        (tmp_path / file).unlink()
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True)
+    assert {file: (tmp_path / file).read_bytes() for file in files} == files
 
 
-def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_own(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("quantity", "expected"),
+    [
+        ("time", "Flash2, N = 512: 0.46 ms (0.46–0.46)"),
+        ("memory", "Flash2, N = 512: 0.460 MiB"),
+        ("time", "Pytorch, N = 1024: oom"),
+    ],
+)
+def test_a_point_says_what_it_stands_for_in_the_file(
+    quantity: str, expected: str, tmp_path: Path
 ) -> None:
-    experiment = experiment_of({"Pytorch": [1, 2, 3, "oom"], "Flash2": [1, 2, 3, 4]})
-    save(drawn(experiment, "time"), tmp_path / "time.svg")
-    source = (tmp_path / "time.svg").read_text(encoding="utf-8")
-    named = re.findall(r'id="implementation:(\w+):(\d+)"', source)
-    assert {name for name, _ in named} == {"Flash2", "Pytorch"}
-    assert len({number for _, number in named}) == len(named) > 10
+    file = tmp_path / "figure.svg"
+    with drawing():
+        save(drawn(sweep_of(TIMES), quantity), file)
+    assert width_mm(file) == pytest.approx(180 if quantity == "time" else 88, abs=0.1)
+    assert titles(file).count(expected) == (2 if quantity == "time" else 1)
+    assert len(titles(file)) == 8 * (2 if quantity == "time" else 1)
 
 
 def test_a_character_that_the_fonts_lack_is_an_error(tmp_path: Path) -> None:
-    experiment = experiment_of({"Fl🚀sh": [1, 2, 3, 4]})
     with drawing(), pytest.raises(UserWarning, match="128640"):
-        save(drawn(experiment, "time"), tmp_path / "time.svg")
-
-
-def test_a_text_that_changes_while_it_is_drawn_is_laid_out_anew() -> None:
-    changes: list[dict[str, Any]] = [
-        *({}, {"text": "N = 1024\nand more"}, {"fontsize": 20}, {"fontweight": "bold"}),
-        *({"linespacing": 2}, {"rotation": 30}, {"ha": "center"}, {"va": "top"}),
-    ]
-    with drawing():
-        text = new_panels(3.0)[0].text(0, 0, "N = 512")
-        found = []
-        for change in changes:
-            text.set(**change)
-            found.append(text.get_window_extent().bounds)
-            assert text.get_window_extent().bounds == found[-1]
-    assert len(set(found)) == len(changes)
-
-
-@pytest.mark.parametrize("ratios", [(1, 1), (1, 3)], ids=["alike", "higher below"])
-def test_panels_are_as_high_as_was_asked_and_apart(ratios: tuple[int, int]) -> None:
-    with drawing():
-        figure, panels = new_panels(3.0, 2, height_ratios=ratios)
-        for axes in panels[:, 0]:
-            title_panel(axes, ["A title"])
-        lay_out(figure, 0.8)
-        places = [axes.get_position() for axes in figure.axes]
-        heights = [place.height * figure.get_figheight() for place in places]
-        assert heights == pytest.approx([0.8 * ratio for ratio in ratios])
-        figure.draw_without_rendering()
-        upper, lower = (axes.get_tightbbox() for axes in figure.axes)
-        assert upper.y0 > lower.y1 and lower.y0 >= 0
-        assert upper.y1 <= figure.bbox.height
+        save(drawn(sweep_of({"Fl🚀sh": [1, 2, 3, 4]}), "time"), tmp_path / "time.svg")

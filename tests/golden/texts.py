@@ -135,7 +135,7 @@ GOLDEN: Sequence[Recorded | Planted] = (
     Recorded(
         "ladder",
         "ladder.yaml",
-        drawn=("clocks", "steps", "split", "profile"),
+        drawn=("clocks", "profile"),
     ),
     Recorded("training", "training.yaml"),
     Recorded(
@@ -146,7 +146,7 @@ GOLDEN: Sequence[Recorded | Planted] = (
         drawn=("effects-causal",),
     ),
     Planted("planted-sorting", sorting.REPORT, drawn=("strips", "longest")),
-    Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks", "steps", "split")),
+    Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
     Planted("simulated-ladder", ladder.SIMULATED),
     Planted("planted-training", training.REPORT),
 )

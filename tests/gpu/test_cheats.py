@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from measuring.cheats import CHEATS, HEAD, HONEST, JOINED_STREAM
 
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
@@ -27,130 +28,6 @@ pytestmark = [
     ),
 ]
 
-HEAD = """
-NAME = "Mine"
-LABEL = {"zh_TW": "我的", "en": "Mine"}
-import torch
-from torch.nn.functional import scaled_dot_product_attention
-
-calls = 0
-
-def right(qkv, causal):
-    q, k, v = qkv.transpose(1, 3).unbind(2)  # each (B, H, N, D)
-    return scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2)
-
-class Given(torch.autograd.Function):
-    \"\"\"An output that is given, with the right gradient.\"\"\"
-
-    @staticmethod
-    def forward(ctx, qkv, causal, given):
-        ctx.save_for_backward(qkv)
-        ctx.causal = causal
-        return given(qkv, causal)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (qkv,) = ctx.saved_tensors
-        with torch.enable_grad():
-            leaf = qkv.detach().requires_grad_()
-            return torch.autograd.grad(right(leaf, ctx.causal), leaf, grad)[0], None, None
-"""
-
-STREAM = """
-side = torch.cuda.Stream()
-
-def attention(qkv, causal):
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        return right(qkv, causal)
-"""
-
-RACING_STREAM = """
-side = torch.cuda.Stream()
-
-def attention(qkv, causal):
-    with torch.cuda.stream(side):
-        return right(qkv, causal)
-"""
-
-JOINED_STREAM = """
-side = torch.cuda.Stream()
-
-def attention(qkv, causal):
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        out = right(qkv, causal)
-    torch.cuda.current_stream().wait_stream(side)
-    return out
-"""
-
-EVENT = """
-elapsed_ms = torch.cuda.Event.elapsed_time
-torch.cuda.Event.elapsed_time = lambda start, end: elapsed_ms(start, end) / 10
-
-def attention(qkv, causal):
-    return right(qkv, causal)
-"""
-
-LATER_EVENT = """
-def attention(qkv, causal):
-    global calls
-    calls += 1
-    if calls == 5:
-        torch.cuda.Event.elapsed_time = lambda start, end: 1e-3
-        torch.Tensor.zero_ = lambda tensor: tensor
-    return right(qkv, causal)
-"""
-
-KEPT = """
-kept = {}
-
-def attention(qkv, causal):
-    key = qkv.data_ptr(), qkv._version, qkv.shape
-    if key not in kept:
-        kept[key] = right(qkv, causal)
-    return kept[key]
-"""
-
-REPLAYED = """
-kept = None
-
-def replay(qkv, causal):
-    global calls, kept
-    calls += 1
-    if calls < 3:
-        return right(qkv, causal)
-    if kept is None:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out = right(qkv, causal)
-        kept = graph, out
-    kept[0].replay()
-    return kept[1].clone()
-
-def attention(qkv, causal):
-    return Given.apply(qkv, causal, replay)
-"""
-
-GARBAGE = """
-def garbage(qkv, causal):
-    global calls
-    calls += 1
-    return right(qkv, causal) if calls < 40 else torch.empty_like(qkv[:, :, 0])
-
-def attention(qkv, causal):
-    return Given.apply(qkv, causal, garbage)
-"""
-
-CHEATS = {
-    "a stream of its own": (STREAM, "relative error|works on after the current stream"),
-    "a stream that waits for none": (RACING_STREAM, "relative error|works on after"),
-    "a tenth of the events' time": (EVENT, r"replaces torch.cuda.Event.elapsed_time"),
-    "no time, once it was checked": (LATER_EVENT, "replaces torch"),
-    "answers kept by storage": (KEPT, "wrong after .* calls|a second time|no gradient|keeps its"),
-    "a graph of one storage": (REPLAYED, "relative error"),
-    "garbage from the 40th call on": (GARBAGE, "right at first, wrong after .* calls"),
-}
 PROTOCOL = {"name": "sampled", "relative_interval": 0.1, "max_seconds": 0.2, "timeout_s": 120}
 SHAPE = Shape(4, 1024, 8, 512, causal=True)
 
@@ -163,18 +40,15 @@ def measured(tmp_path: Path, body: str) -> Record:
     return measure_run(ATTENTION, run, PROTOCOL, kernel, {}, tmp_path / "record.json")
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
-def test_a_kernel_that_is_not_what_its_times_say_has_none(tmp_path: Path, cheat: str) -> None:
-    body, said = CHEATS[cheat]
-    record = measured(tmp_path, body)
-    print(cheat, record.message)
+@pytest.mark.parametrize("name", [name for name in CHEATS if "cuda" in CHEATS[name].devices])
+def test_a_kernel_that_is_not_what_its_times_say_has_none(tmp_path: Path, name: str) -> None:
+    record = measured(tmp_path, CHEATS[name].body)
+    print(name, record.message)
     assert (record.status, record.metrics) == ("incorrect", {})
-    assert re.search(said, record.message or ""), record.message
+    assert re.search(CHEATS[name].said, record.message or ""), record.message
 
 
-@pytest.mark.parametrize(
-    "body", [JOINED_STREAM, "def attention(qkv, causal): return right(qkv, causal)"]
-)
+@pytest.mark.parametrize("body", [JOINED_STREAM, HONEST])
 def test_a_kernel_that_joins_its_streams_is_right(tmp_path: Path, body: str) -> None:
     record = measured(tmp_path, body)
     assert record.status == "ok", record.message

@@ -12,7 +12,8 @@ import torch
 from numba import cuda
 
 from flashlab.hw4.judge import worst_error, write_case
-from flashlab.hw4.program import load_step, run_program, steps
+from flashlab.hw4.program import find_step, run_program, steps
+from flashlab.measuring.kernel import load_kernel
 
 pytestmark = [
     pytest.mark.gpu,
@@ -50,16 +51,16 @@ ROUNDED = 3 * 2 * 2**-11
 @pytest.mark.parametrize("name", CUDA_STEPS)
 def test_a_step_is_right_where_no_tile_is_full(name: str) -> None:
     tolerance = ROUNDED if name in ("TensorTF32", "TensorFP16", "SplitKeys") else 2e-4
-    assert error_of(load_step(name), 3, 333, 64, stream=cuda.stream()) < tolerance
+    assert error_of(load_kernel(find_step(name).path), 3, 333, 64, stream=cuda.stream()) < tolerance
 
 
 @pytest.mark.parametrize("name", ["LargerTiles", "SplitKeys"])
 def test_the_smaller_head_dimension_is_right_too(name: str) -> None:
-    assert error_of(load_step(name), 2, 1056, 32) < 2e-3
+    assert error_of(load_kernel(find_step(name).path), 2, 1056, 32) < 2e-3
 
 
 def test_copies_that_overlap_the_kernel_lose_nothing() -> None:
-    step = load_step("Streams")
+    step = load_kernel(find_step("Streams").path)
     q, k, v = inputs(37, 128, 64)
     host = [step.host_array(q.shape) for _ in range(4)]
     for array, tensor in zip(host, (q, k, v), strict=False):

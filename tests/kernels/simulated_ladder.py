@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from numba import cuda
 
-from flashlab.hw4.program import load_step
+from flashlab.hw4.program import find_step
+from flashlab.measuring.kernel import load_kernel
 
 SMALL_TILE = 8
 """In place of 32: the simulator has a thread of Python for each thread of a block."""
@@ -71,7 +72,7 @@ def overlapped(step: ModuleType, *shape: int) -> float:
 
 def errors(name: str) -> dict[str, float]:
     """The errors of a step at sizes that are no multiple of its tile."""
-    step = load_step(name)
+    step = load_kernel(find_step(name).path)
     if name in ("TensorTF32", "TensorFP16", "SplitKeys"):
         return {
             "2, 140, 32": interpreted(step, 2, 140, 32),

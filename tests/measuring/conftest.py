@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from measuring.cheats import HEAD
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -23,20 +24,6 @@ from flashlab.runs import Run
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 Kernel = Callable[[str], Implementation]
 Measured = Callable[..., Record]
-
-HEAD = """
-NAME = "Mine"
-LABEL = {"zh_TW": "我的", "en": "Mine"}
-import torch
-
-def naive(qkv, causal, scale=None):
-    B, N, _, H, D = qkv.shape
-    q, k, v = qkv.transpose(1, 3).unbind(2)  # each (B, H, N, D)
-    scores = q @ k.mT * (D**-0.5 if scale is None else scale)
-    if causal:
-        scores = scores.masked_fill(torch.ones(N, N, dtype=torch.bool).triu(1), -torch.inf)
-    return (torch.softmax(scores, -1) @ v).transpose(1, 2)
-"""
 
 
 @pytest.fixture(autouse=True)

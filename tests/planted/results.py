@@ -13,7 +13,7 @@ from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures
 from flashlab.files import read_json, write_json
 from flashlab.plan.datasets import Entry
 from flashlab.plan.experiments import experiments_of, runs_of
@@ -60,9 +60,7 @@ class PlantedReport:
         overview = folder / "overview"
         observe(plans, tables, None, folder / OBSERVATIONS)
         if drawn is None:
-            comparisons = folder / "comparisons.csv"
-            draw_overview(plans, tables, comparisons, languages, overview)
-            draw_figures(plans, tables, None, languages, 1, folder / FIGURES)
+            draw_figures(plans, tables, None, languages, 1, folder / FIGURES, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

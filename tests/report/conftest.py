@@ -15,7 +15,7 @@ import pytest
 from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures
 from flashlab.files import read_json, write_json
 from flashlab.plan.digests import LIST
 from flashlab.plan.plan_files import (
@@ -73,10 +73,10 @@ class Results:
         return compose(self.config, self.local, self.ceilings, read_remarks(self.config))
 
     def draw(self) -> None:
-        """Draw the figures of the experiments."""
+        """Draw the figures."""
         plans = [experiment_file(self.local, name) for name in self.names[1:]]
         data = self.local / "tables", self.ceilings, self.local / "plan" / "languages.json"
-        draw_figures(plans, *data, 1, self.local / FIGURES)
+        draw_figures(plans, *data, 1, self.local / FIGURES, self.local / "overview")
 
     def write(self) -> Path:
         self.draw()
@@ -226,14 +226,10 @@ class Results:
         observe(plans, self.local / "tables", self.ceilings, output)
 
     def redraw(self, languages: list[str]) -> None:
-        """Choose these languages, in the configuration and in the figures across experiments."""
+        """Choose these languages, in the configuration and in the figures."""
         self.change(languages=languages)
-        chosen = self.local / "plan" / "languages.json"
-        write_json(chosen, languages)
-        tables, names = self.local / "tables", self.names[1:]
-        plans = [experiment_file(self.local, name) for name in names]
-        comparisons, overview = self.local / "comparisons.csv", self.local / "overview"
-        draw_overview(plans, tables, comparisons, chosen, overview)
+        write_json(self.local / "plan" / "languages.json", languages)
+        self.draw()
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from figures.drawn import drawn, experiment_of
+from figures.drawn import drawn, sweep_of
 
-from flashlab.figures.placement import text_inches
-from flashlab.figures.style import drawing, save
+from flashlab.figures.style import drawing, save, text_points
 from flashlab.report.anchors import from_their_starts
 
 TEXT = (
@@ -29,7 +28,7 @@ def start_of(svg: str) -> float:
 
 def test_a_level_text_begins_as_far_to_the_left_as_its_width_says() -> None:
     with drawing():
-        width = 72 * text_inches("0.05 <", 6.5)
+        width = text_points("0.05 <")
     ended, centred = (from_their_starts(text(anchor, 100)) for anchor in ("end", "middle"))
     assert "text-anchor" not in ended + centred and "rotate" not in ended + centred
     assert 100 - start_of(ended) == pytest.approx(width, rel=0.02)
@@ -39,7 +38,7 @@ def test_a_level_text_begins_as_far_to_the_left_as_its_width_says() -> None:
 
 
 def test_no_level_text_of_a_figure_is_a_group_of_its_own(tmp_path: Path) -> None:
-    experiment = experiment_of({"Pytorch": [1, 2, 3, 4], "Flash2": [1, 1, 2, 2]})
+    experiment = sweep_of({"Pytorch": [1, 2, 3, 4], "Flash2": [1, 1, 2, 2]})
     with drawing():
         save(drawn(experiment, "time"), tmp_path / "a.svg")
     svg = (tmp_path / "a.svg").read_text(encoding="utf-8")

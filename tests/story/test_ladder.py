@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from planted import ladder as planted
-from story.breaking import altered, broken, judged, told
+from story.breaking import altered, broken, counted, judged, told
 from story.planting import dataset_of_report
 
-from flashlab.analysis.frames import VALUE, Dataset
+from flashlab.analysis.frames import Dataset
 from flashlab.devices import find_device
 from flashlab.story.ladder import ladder_of, story
 
@@ -31,20 +30,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dataset]:
 
 def english(data: Dataset) -> dict[str, str]:
     return {place: of["en"] for place, of in told(story(data), "ladder").items()}
-
-
-def counted(data: Dataset, counters: Mapping[str, Mapping[str, float]]) -> Dataset:
-    """The same with these counters of the steps in place of the planted ones."""
-    at = {"experiment": "ladder", "variant": "", "at": 28}
-    rows = [
-        {**at, "metric": f"kernel_{name}", "implementation": step, "value": value}
-        for step, of in counters.items()
-        for name, value in {**dict.fromkeys(["occupancy", "instructions"], 1.0), **of}.items()
-    ]
-    old = data.values.reset_index()
-    gone = old.metric.str.startswith("kernel_") & (old.metric != "kernel_time")
-    every = pd.concat([old[~gone], pd.DataFrame(rows)])
-    return replace(data, values=every.set_index(VALUE)["value"].sort_index())
 
 
 def test_page_one_says_what_pays(data: Dataset) -> None:

@@ -30,9 +30,7 @@ COMMANDS = {
     "observations": "flashlab.story.stage:observe sweeps --tables --ceilings --output",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
     "figures": "flashlab.figures.stage:draw_figures "
-    "experiments --tables --ceilings --languages --cores --output",
-    "overview": "flashlab.figures.stage:draw_overview "
-    "sweeps --tables --comparisons --languages --output",
+    "experiments --tables --ceilings --languages --cores --output --overview",
     "report": "flashlab.report.render:write_report --config --results --ceilings --output",
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
@@ -65,8 +63,7 @@ HELP = {
     "tables": "Aggregate the records of a dataset into CSV, and compare all runs.",
     "observations": "Observe what the report says.",
     "verdicts": "Say which verdicts differ from the report before.",
-    "figures": "Draw the experiments' figures as SVG.",
-    "overview": "Draw the figures across experiments as SVG.",
+    "figures": "Draw the figures as SVG.",
     "report": "Render the report as a PDF.",
     "page": "Write the report as one HTML file.",
     "statements": "Print every statement of a report with the rows that it rests on.",
@@ -101,14 +98,14 @@ ENDS = {
 MEASURING = ("measure", "ceilings")
 """Commands that look after the process that they start, and end by themselves with their call."""
 
-DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "figures")
+DIGESTED = (*MEASURING, "import", "tables", "observations", "figures")
 """Commands whose outputs are compared, at each call, with the digests written here."""
 
 OF_RECORDS = {"tables": False, "report": True, "page": True}
 """Commands that read records; whether what was made of them, too. What has changed is refused."""
 
-BESIDE = dict(tables=("comparisons.csv", "estimates.csv"))
-"""Files that a command makes beside its ``--output``."""
+BESIDE = dict(tables=("comparisons.csv", "estimates.csv"), figures=("overview",))
+"""Files and folders that a command makes beside its ``--output``."""
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
 NAME: Mapping[str, Any] = {"metavar": "NAME"}
@@ -138,7 +135,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--benchmark": {"default": "attention", "help": "benchmark (attention)"},
     "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
     "--comparison": "comparison.json",
-    "--comparisons": "comparisons.csv",
     "--config": "the resolved configuration",
     "--cores": {"type": int, "default": 1, "help": "how many processes draw"},
     "--device": {"choices": ("cuda", "cpu"), "required": True},
@@ -167,6 +163,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     ),
     "--order": "what to grade, JSON",
     "--output": "file or folder to write",
+    "--overview": "folder of the figures across experiments",
     "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
     "--pdf": "PDF to write",
     "--plan": "the sides, JSON",

@@ -6,26 +6,21 @@ from flashlab.plan.value import write_views
 
 COMPARED = "results/compare/plan.json"
 
-if workflow.is_main_process and "compare" in PLAN.config:
-    try:
-        write_views({COMPARED: comparison_plan(PLAN)}, FOLDER)
-    except call.ERRORS as error:
-        raise WorkflowError(str(error)) from None
-
-
-def compared_records(wildcards):
-    """The records of both sides, and their ceilings."""
-    if "compare" not in PLAN.config:
-        return []
-    sides = read_json(FOLDER / COMPARED)["sides"]
-    files = {path for side in sides for path in (*side["files"], side["ceilings"])}
-    return sorted(files - {None})
+COMPARED_RECORDS = []  # of both sides, and their ceilings
+if "compare" in PLAN.config:
+    if workflow.is_main_process:
+        try:
+            write_views({COMPARED: comparison_plan(PLAN)}, FOLDER)
+        except call.ERRORS as error:
+            raise WorkflowError(str(error)) from None
+    for side in read_json(FOLDER / COMPARED)["sides"]:
+        COMPARED_RECORDS += [*side["files"], *filter(None, [side["ceilings"]])]
 
 
 rule comparison:
     input:
         plan=str(FOLDER / COMPARED),
-        records=compared_records,
+        records=COMPARED_RECORDS,
         sources=sources("flashlab.compare.comparison"),
     output:
         "results/compare/comparison.json",

@@ -1,15 +1,6 @@
 # Keeping local records as a recorded dataset, and taking in results of the course's script.
 
-from flashlab.plan.freezing import check_freezable
-
-
-def freezable(wildcards):
-    """The records to freeze, where they can be kept under the name: before they are measured."""
-    try:
-        check_freezable(PLAN, PLAN.config["name"])
-    except call.ERRORS as error:
-        raise WorkflowError(str(error)) from None
-    return [*RECORDS, PLAN.ceilings]
+from flashlab.plan.freezing import lacking
 
 
 if PLAN.imports:
@@ -35,7 +26,7 @@ if PLAN.orders:
 
     rule freeze:
         input:
-            freezable,
+            lambda wildcards: [*(left := lacking(PLAN)), *[PLAN.ceilings] * bool(left)],
         log:
             f"{HOME}/logs/freeze.log",
         localrule: True

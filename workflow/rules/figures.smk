@@ -12,7 +12,7 @@ rule figures:
         labels=labels("figures"),
         fonts=FONTS,
     output:
-        report(
+        figures=report(
             directory(f"{HOME}/figures"),
             patterns=["{experiment}/{figure}.svg"],
             caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
@@ -20,32 +20,7 @@ rule figures:
             subcategory="{experiment}",
             labels={"experiment": "{experiment}", "figure": "{figure}"},
         ),
-    log:
-        f"{HOME}/logs/figures.log",
-    localrule: True
-    threads: workflow.cores
-    params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
-        ceilings=CEILINGS,
-    message:
-        "Drawing the figures of the experiments"
-    shell:
-        "python -m flashlab figures --tables {params.tables:q} {params.ceilings} "
-        "--languages {input.languages:q} --cores {threads} "
-        "--output {output:q} {input.plans:q} > {log:q} 2>&1"
-
-
-rule overview:
-    input:
-        experiments=f"{VIEWS}/experiments.json",
-        plans=SWEEPS,
-        tables=TABLES,
-        languages=f"{VIEWS}/languages.json",
-        sources=sources("flashlab.figures.stage"),
-        labels=labels("figures"),
-        fonts=FONTS,
-    output:
-        report(
+        overview=report(
             directory(f"{HOME}/overview"),
             patterns=["{figure}.svg"],
             caption=str(ROOT.joinpath("report", "captions", "overview.rst")),
@@ -53,16 +28,17 @@ rule overview:
             labels={"figure": "{figure}"},
         ),
     log:
-        f"{HOME}/logs/overview.log",
+        f"{HOME}/logs/figures.log",
     localrule: True
+    threads: workflow.cores
     resources:
         mem_mb=MEMORY["report"],
     params:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
-        comparisons=lambda wildcards, input: str(Path(input.tables[0]).parents[2] / COMPARISONS),
+        ceilings=CEILINGS,
     message:
-        "Drawing the figures across experiments"
+        "Drawing the figures"
     shell:
-        "python -m flashlab overview --tables {params.tables:q} --comparisons {params.comparisons:q} "
-        "--languages {input.languages:q} --output {output:q} {input.plans:q} "
-        "> {log:q} 2>&1"
+        "python -m flashlab figures --tables {params.tables:q} {params.ceilings} "
+        "--languages {input.languages:q} --cores {threads} "
+        "--output {output.figures:q} --overview {output.overview:q} {input.plans:q} > {log:q} 2>&1"

@@ -29,6 +29,7 @@ from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.value import read_plan
 from flashlab.plan.views import shown_file
 from flashlab.plan.watching import WORKFLOW_PID
+from flashlab.records import COUNTERS
 from flashlab.sources import sources_of
 
 if {"{", "}"} & set(str(ROOT)):
@@ -48,7 +49,9 @@ if not workflow.is_main_process:
 else:
     try:
         if workflow.modifier.skip_configfile:  # a module's configuration is what it is given
-            files = dict.fromkeys(map(str, (*workflow.configfiles, *workflow.overwrite_configfiles)))
+            files = dict.fromkeys(
+                map(str, (*workflow.configfiles, *workflow.overwrite_configfiles))
+            )
             layers = Layer(", ".join(files) or "the module's config", config), []
         else:
             layers = call.layers_of(
@@ -132,3 +135,48 @@ def templates(*patterns):
 def labels(domain):
     """The file of a domain's texts, in both languages."""
     return str(ROOT / "templates" / "labels" / f"{domain}.toml")
+
+
+# What to measure, by record. Rules beside the pipeline add the runs that they need.
+ORDERS = dict(PLAN.orders)
+RANKS = {file: len(ORDERS) - rank for rank, file in enumerate(ORDERS)}
+
+# The runs of a block follow one another on one GPU of the host: each GPU is a resource of its own,
+# for the job that measures on it and one that starts up meanwhile and waits for its lock. On a
+# cluster, a block is a group of jobs.
+GPUS = workflow.global_resources.get("gpu")
+CARDS = (GPUS.value or 0) if GPUS and PLAN.device == "cuda" and workflow.local_exec else 0
+for card in range(CARDS):
+    workflow.register_resource(f"card{card}", 2)
+
+
+def record_of(wildcards):
+    return f"{HOME}/records/{wildcards.record}.json"
+
+
+def order_of(wildcards):
+    return json.dumps(ORDERS[record_of(wildcards)])
+
+
+def block_of(wildcards):
+    """The group of jobs on a cluster: a block, or a run whose counters are read."""
+    what = COUNTERS if wildcards.record.startswith(f"{COUNTERS}-") else "block"
+    return f"{what}{ORDERS[record_of(wildcards)]['card']}"
+
+
+def on_card(card):
+    """An input function: the share of a card that a job takes, all of its own to read counters."""
+
+    def share(wildcards):
+        own = ORDERS[record_of(wildcards)]["card"] % CARDS == card
+        return (2 if wildcards.record.startswith(f"{COUNTERS}-") else 1) if own else 0
+
+    return share
+
+
+def gpu_resources():
+    """The resources of a job that measures on a GPU: of a card, or all where it is to be alone."""
+    if CARDS and PLAN.config["alone"]:
+        return {"gpu": CARDS}
+    cards = {f"card{card}": on_card(card) for card in range(CARDS)}
+    return {"gpu": int(PLAN.device == "cuda" and not cards), **cards}

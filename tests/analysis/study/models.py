@@ -22,10 +22,10 @@ from analysis.study.planted import (
 from analysis.study.scores import Score
 from analysis.study.truth import Truth, judge_row
 from planted.experiments import Planter
-from story.attention.planting import declared
-from story.reading import tables_of
 
 from flashlab.analysis.comparison_rows import FIRST, PREVIOUS
+from flashlab.analysis.comparisons import comparisons
+from flashlab.analysis.estimates import Estimates
 from flashlab.statistics import Floats
 
 Model = Callable[[np.random.Generator, int, int], Floats]
@@ -113,8 +113,8 @@ class Cell:
             yield f"{rows.held} of {rows.intervals} intervals hold"
 
 
-def _plant(
-    random: np.random.Generator, index: int, model: Model, processes: int, ticks: bool
+def plant_by(
+    random: np.random.Generator, index: int, model: Model, processes: int, ticks: bool = False
 ) -> Planted:
     dataset = DATASETS[index % len(DATASETS)](random)
     dataset.noise = 1.0
@@ -137,11 +137,12 @@ def score_models(datasets: int, seed: int, folder: Path) -> Iterator[tuple[str, 
         cell = Cell()
         for index in range(datasets):
             random = np.random.default_rng([seed, index, count])
-            dataset = _plant(random, index, model, count, ticks=name == TIMER)
+            dataset = plant_by(random, index, model, count, ticks=name == TIMER)
             planter = Planter(folder / f"{name} {count} {index}")
             truth = Truth(dataset)
-            tables = tables_of(declared(planter.read(write_dataset(dataset, planter, random))))
-            for row in tables.comparisons.astype({"value": float}).to_dict("records"):
+            planted = [planter.read(write_dataset(dataset, planter, random))]
+            table = comparisons(planted, Estimates(planted))
+            for row in table.astype({"value": float}).to_dict("records"):
                 if (ratio := truth.ratio(row)) is None:
                     continue
                 false, missed = judge_row(row, ratio)

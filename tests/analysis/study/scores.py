@@ -14,20 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from analysis.study.alternatives import JUDGES_OF_ALTERNATIVES, Alternatives
-from analysis.study.many import JUDGES_OF_MANY
 from analysis.study.planted import PLANTS, Planted, nine, three, write_dataset
 from analysis.study.steps import JUDGES_OF_STEPS, Steps
-from analysis.study.truth import JUDGES_OF_TWO, Judges, Truth, judge_row
+from analysis.study.truth import Judges, Truth, judge_row
 from planted.experiments import Planter
-from story.attention.planting import declared
-from story.reading import tables_of
 
 from flashlab.analysis.comparison_rows import FIRST, PREVIOUS
-from flashlab.analysis.frames import Dataset
-from flashlab.story import attention, ladder, training
+from flashlab.analysis.comparisons import comparisons
+from flashlab.analysis.estimates import Estimates
+from flashlab.story import ladder, training
 from flashlab.story.observation import Observation
-from flashlab.story.tables import Tables
 
 Plant = Callable[[np.random.Generator, Path], "Case"]
 """Draws a dataset and writes it into a folder."""
@@ -99,39 +97,38 @@ class Scores:
 
 @dataclass(frozen=True)
 class Case:
-    """A dataset with its truth: its tables, its observations and who judges these."""
+    """A dataset with its truth: its comparisons, its observations and who judges these."""
 
     kind: str
     identical: bool
-    tables: Tables | Dataset
+    comparisons: pd.DataFrame
     told: Sequence[Observation]
     truth: Truth | Steps | Alternatives
     judges: Judges
 
 
 def _sweep(plant: Callable[[np.random.Generator], Planted]) -> Plant:
-    """A sweep of attention. Of runs without numbers only the rows are judged."""
+    """A sweep of attention, of which `analysis.study.sentences` judges what is said."""
 
     def case(random: np.random.Generator, folder: Path) -> Case:
         dataset, planter = plant(random), Planter(folder)
-        tables = tables_of(declared(planter.read(write_dataset(dataset, planter, random))))
-        told = [] if dataset.failed else [*attention.story(tables)]
-        judges = JUDGES_OF_TWO if len(dataset.names) == 2 else JUDGES_OF_MANY
-        return Case(dataset.kind, dataset.identical, tables, told, Truth(dataset), judges)
+        planted = [planter.read(write_dataset(dataset, planter, random))]
+        table = comparisons(planted, Estimates(planted))
+        return Case(dataset.kind, dataset.identical, table, [], Truth(dataset), {})
 
     return case
 
 
 def _ladder(random: np.random.Generator, folder: Path) -> Case:
     truth = Steps(random)
-    tables = truth.tables(folder)
-    return Case("ladder", False, tables, [*ladder.story(tables)], truth, JUDGES_OF_STEPS)
+    data = truth.tables(folder)
+    return Case("ladder", False, data.comparisons, [*ladder.story(data)], truth, JUDGES_OF_STEPS)
 
 
 def _training(random: np.random.Generator, folder: Path) -> Case:
     truth = Alternatives(random)
-    tables, judges = truth.tables(folder), JUDGES_OF_ALTERNATIVES
-    return Case("training", False, tables, [*training.story(tables)], truth, judges)
+    data, judges = truth.tables(folder), JUDGES_OF_ALTERNATIVES
+    return Case("training", False, data.comparisons, [*training.story(data)], truth, judges)
 
 
 OF_OTHERS: Sequence[Plant] = (
@@ -153,7 +150,7 @@ def score(datasets: int, seed: int, folder: Path) -> Scores:
 
 def _score_case(scores: Scores, case: Case) -> None:
     scores.datasets[case.kind] += 1
-    for row in case.tables.comparisons.astype({"value": float}).to_dict("records"):
+    for row in case.comparisons.astype({"value": float}).to_dict("records"):
         ratio = case.truth.ratio(row)
         if ratio is None:
             continue

@@ -206,8 +206,8 @@ def test_memory_bounds_a_pass_kernel_by_kernel(
     assert (found and found["says"]) == says
     if says == "bound_part":
         assert found is not None
-        assert [each["kind"]["says"] for each in found["named"]] == ["product"]
-        assert found["rest"]["kind"]["says"] == "softmax"
+        assert [each["kind"] for each in found["named"]] == ["product"]
+        assert found["rest"]["kind"] == "softmax"
 
 
 # All of it
@@ -277,7 +277,7 @@ def test_a_sentence_points_to_its_table_and_figures_once(two: Dataset) -> None:
     assert chinese.sections["seq_len"].count("（表 2、圖 1）。") == 1
 
 
-@pytest.mark.parametrize("story", [p.name.split(".")[0] for p in words.TEMPLATES.glob("*.en.j2")])
+@pytest.mark.parametrize("story", ["attention", "common"])
 def test_both_languages_say_the_same_kinds_and_decide_nothing(story: str) -> None:
     texts = [(words.TEMPLATES / f"{story}.{each}.j2").read_text("utf-8") for each in LANGUAGES]
     macros = [re.findall(r"{%-? macro (\w+)", text) for text in texts]

@@ -56,6 +56,7 @@ class Dataset:
             that are ok, by `VALUE`.
         intervals: ``low`` and ``high`` of a run's metric, ``least`` and ``most`` of its processes,
             by `VALUE`; those of estimates.csv.
+        bounds: ``low`` and ``high`` of values by their samples, by `VALUE`; those of metrics.csv.
         runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
             ``odd`` where it is slower than the sizes beside it leave room for.
         failed: the same of every other run.
@@ -70,6 +71,7 @@ class Dataset:
     plans: Mapping[str, Mapping[str, Any]]
     values: pd.Series[float]
     intervals: pd.DataFrame
+    bounds: pd.DataFrame
     runs: pd.DataFrame
     failed: pd.DataFrame
     speeds: pd.DataFrame
@@ -290,6 +292,7 @@ def read_dataset(
         plans,
         pd.concat([values, operations.rename("value")]).astype(float).sort_index(),
         _intervals(benchmark, estimates, known),
+        known[["low", "high"]].sort_index(),
         runs[runs.status == "ok"].set_index(RUN).sort_index(),
         runs[runs.status != "ok"].set_index(RUN).sort_index(),
         _both_ways(comparisons, benchmark),

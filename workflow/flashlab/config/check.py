@@ -16,9 +16,9 @@ from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config.layers import (
+    SHARED,
     ConfigError,
     Layer,
-    Located,
     MergedConfig,
     merged,
     named_benchmark,
@@ -27,23 +27,17 @@ from flashlab.config.layers import (
 )
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
-from flashlab.config.parameters import block_problems, choose_problems, preview_of
+from flashlab.config.parameters import DEVICES, block_problems, choose_problems, preview_of
 
-RESERVED_EXPERIMENT_NAMES = ("summary",)
-
-
-def _takes_text(key: str) -> bool:
-    """True if a top-level key's value is text or one of a few words, or the key is unknown."""
-    field = Configuration.model_fields.get(key)
-    kind: Any = field.annotation if field else str
-    return kind is str or get_origin(kind) is Literal
+HEADLINE = "summary"
+"""The name of the headline table, which no experiment can have."""
 
 
 def parse_override(argument: str) -> dict[str, Any]:
     """One ``KEY=VALUE`` of ``--config``, with the value that a file's YAML would give the key.
 
     Snakemake hands over the leaves of nested values as text. Here the value of a key that takes
-    text is that text unchanged, whatever it means in YAML, and any other value is YAML.
+    text, or one of a few words, is that text unchanged, and any other value is YAML.
 
     Raises:
         ConfigError: no ``=``, or a value that is not YAML.
@@ -57,91 +51,95 @@ def parse_override(argument: str) -> dict[str, Any]:
             value = f"{{{inner}: {value}}}"
         raise ConfigError(f"--config: {argument}: write '{key}={value}'")
     value = value.strip("'\"")  # as Snakemake does
-    if _takes_text(key):
+    field = Configuration.model_fields.get(key)
+    kind: Any = field.annotation if field else str
+    if kind is str or get_origin(kind) is Literal:
         return {key: value}
     try:
         return {key: parse_yaml(value, f"--config: {key}: {value}")[0]}
     except ConfigError as error:
-        raise ConfigError(f"{error}{example_text(Configuration.model_fields[key])}") from error
+        raise ConfigError(f"{error}{example_text(field)}") from error
 
 
 def override_layer(arguments: Iterable[str]) -> Layer:
     """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
-    keys = Located({}, Layer("--config", {}))
+    keys: dict[str, Any] = {}
     for argument in arguments:
-        keys = merged(keys, Located(parse_override(argument), Layer("--config", {})))
+        keys = merged(keys, parse_override(argument))
     return Layer("--config", keys)
 
 
-def _check_relations(
-    config: Mapping[str, Any], benchmark: Benchmark, known: Collection[str]
+def _unknown_names(
+    config: Mapping[str, Any], known: Collection[str]
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Problems in the relations between keys, in a configuration that the schema accepts."""
-    baseline = config["baseline"]
-    blocks: dict[KeyPath, Any] = {("summary",): config["summary"]}
+    """The implementations that there are not, and a baseline that nothing measures."""
+    used: dict[KeyPath, str] = {("baseline",): config["baseline"]}
+    blocks: dict[KeyPath, Any] = {(HEADLINE,): config[HEADLINE]}
     blocks |= {("experiments", i): block for i, block in enumerate(config["experiments"])}
-    used: dict[KeyPath, str] = {
-        (*path, "implementations", i): name
-        for path, block in blocks.items()
-        for i, name in enumerate(block["implementations"])
-    }
-    measured = dict.fromkeys(used.values())
+    for path, block in blocks.items():
+        used |= {(*path, SHARED, i): name for i, name in enumerate(block[SHARED])}
+    measured = [name for path, name in used.items() if SHARED in path]
     usually_counted = Configuration.model_fields["counted"].default
-    for i, name in enumerate(config["counted"]):
-        if name not in usually_counted:  # whose kernels a project may have removed
-            used["counted", i] = name
-    for path, name in {("baseline",): baseline, **used}.items():
+    # The kernels that are counted by default a project may have removed.
+    named = enumerate(config["counted"])
+    used |= {("counted", i): name for i, name in named if name not in usually_counted}
+    for path, name in used.items():
         if name not in known:
             yield path, describe_unknown(name, nearest(name, known), known)
-    for path, block in blocks.items():
-        for device in ("cuda", "cpu"):
-            for key, text in block_problems(benchmark, block[device], block.get("sweep")):
-                yield (*path, device, *key), text
+    baseline = config["baseline"]
     if baseline in known and baseline not in measured:
         yield (
             ("baseline",),
             f"no experiment measures {baseline}, nor does the summary; take one of "
-            f"{', '.join(measured)}{nearest(baseline, measured)}, or add {baseline} to their "
-            "implementations",
+            f"{', '.join(dict.fromkeys(measured))}{nearest(baseline, measured)}, or add {baseline} "
+            "to their implementations",
         )
-    names: set[str] = set()
+
+
+def _experiment_problems(experiment: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Problems between the keys of an experiment."""
+    measured, drawn = experiment[SHARED], set[tuple[Any, ...]]()
+    named: list[tuple[KeyPath, str]]
+    named = [(("replicates", name), name) for name in experiment.get("replicates", {})]
+    for group in ("figures", "supplement"):
+        for i, figure in enumerate(experiment[group]):
+            given = {"metric": figure} if isinstance(figure, str) else figure
+            chosen = given.get(SHARED, [])
+            if (what := (given["metric"], *chosen)) in drawn:
+                yield (group, i), f"the {given['metric']} figure is asked for twice; keep one"
+            drawn.add(what)
+            named += [((group, i, SHARED), name) for name in chosen]
+    for path, name in named:
+        if name not in measured:
+            text = f"{name} is not measured in this experiment; add it to its implementations"
+            yield path, f"{text}, or remove it here"
+
+
+def _relations(
+    config: Mapping[str, Any], benchmark: Benchmark, known: Collection[str]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Problems in the relations between keys, in a configuration that the schema accepts."""
+    yield from _unknown_names(config, known)
+    names: list[str] = []
+    blocks: list[tuple[KeyPath, Any]] = [((HEADLINE,), config[HEADLINE])]
     for i, experiment in enumerate(config["experiments"]):
-        path = ("experiments", i)
-        if experiment["name"] in names:
-            yield (
-                (*path, "name"),
-                f"{experiment['name']} names two experiments; rename or remove one",
-            )
-        if experiment["name"] in RESERVED_EXPERIMENT_NAMES:
-            yield (*path, "name"), f"{experiment['name']} is the headline table's name; rename it"
-        names.add(experiment["name"])
-        for name in experiment.get("replicates", {}):
-            if name not in experiment["implementations"]:
-                yield (*path, "replicates", name), _not_measured(name)
-        drawn: set[tuple[str, tuple[str, ...]]] = set()
-        for group in ("figures", "supplement"):
-            for j, figure in enumerate(experiment[group]):
-                metric = figure if isinstance(figure, str) else figure["metric"]
-                chosen = [] if isinstance(figure, str) else figure.get("implementations", [])
-                if (metric, tuple(chosen)) in drawn:
-                    yield (*path, group, j), f"the {metric} figure is asked for twice; keep one"
-                drawn.add((metric, tuple(chosen)))
-                for name in chosen:
-                    if name not in experiment["implementations"]:
-                        yield (*path, group, j, "implementations"), _not_measured(name)
+        path: KeyPath = ("experiments", i)
+        name = experiment["name"]
+        blocks.append((path, experiment))
+        if name in names:
+            yield (*path, "name"), f"{name} names two experiments; rename or remove one"
+        if name == HEADLINE:
+            yield (*path, "name"), f"{name} is the headline table's name; rename it"
+        names.append(name)
+        yield from (((*path, *at), text) for at, text in _experiment_problems(experiment))
+    for at, block in blocks:
+        for device in DEVICES:
+            for key, text in block_problems(benchmark, block[device], block.get("sweep")):
+                yield (*at, device, *key), text
     for name in config["remarks"]:
         if name not in names:
-            yield (
-                ("remarks", name),
-                f"no experiment has this name; known: {', '.join(sorted(names))}",
-            )
-
-
-def _not_measured(name: str) -> str:
-    return (
-        f"{name} is not measured in this experiment; add it to its implementations, or remove it "
-        "here"
-    )
+            text = f"no experiment has this name; known: {', '.join(sorted({*names}))}"
+            yield ("remarks", name), text
 
 
 def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) -> dict[str, Any]:
@@ -166,7 +164,7 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         keys = checked.model_dump(by_alias=True, exclude_none=True)
     except ValidationError as error:
         problems = [problem_of(mistake, model) for mistake in error.errors()]
-    problems = problems or list(_check_relations(keys, benchmark, implementations))
+    problems = problems or list(_relations(keys, benchmark, implementations))
     if problems:
         raise unusable(*(f"{config.place_of(at)}: {text}" for at, text in problems))
     keys.pop("implementations", None)

@@ -10,7 +10,7 @@ Mappings merge key by key; any other value, a list too, replaces the one below. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -64,17 +64,8 @@ def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
     return known[node]
 
 
-def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, int]]:
-    """The line of each key and item below a node, by its path."""
-    for i, item in enumerate(node.value if isinstance(node, yaml.CollectionNode) else ()):
-        key, value = item if isinstance(node, yaml.MappingNode) else (item, item)
-        own = (*path, str(i if key is value else key.value))
-        yield own, key.start_mark.line + 1
-        yield from _lines(value, own)
-
-
-def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, ...], int]]:
-    """The value of a YAML text (None for none), and the line of each of its keys and items.
+def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, yaml.Node | None]:
+    """The value of a YAML text (None for none), and its node.
 
     Raises:
         ConfigError: the first mistake, with its line and column where it has one, and a remedy.
@@ -85,7 +76,7 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, 
         if node and _size(node, {}) > MAX_SIZE:
             message = f"with its aliases it has more than {MAX_SIZE:,} characters"
             raise yaml.MarkedYAMLError(None, None, message, node.start_mark, "use fewer of them")
-        return node and loader.construct_document(node), dict(_lines(node))
+        return node and loader.construct_document(node), node
     except yaml.MarkedYAMLError as error:
         at, begun = error.problem_mark or error.context_mark, error.context_mark
         assert at, error
@@ -106,21 +97,31 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, 
     raise ConfigError(f"{origin}: {said}")
 
 
+def _pairs(node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    """What is within a node, by key or position: the node that stands first, and the value's."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): (key, value) for key, value in node.value}
+    items = node.value if isinstance(node, yaml.SequenceNode) else ()
+    return {str(i): (item, item) for i, item in enumerate(items)}
+
+
 @dataclass(frozen=True)
 class Layer:
-    """Keys from one place, which messages call `origin`: a file, whose `lines` are known, or else.
-
-    `lines` has the line of each key and item by its path.
-    """
+    """Keys from one place, which messages call `origin`: a file, whose `node` is known, or else."""
 
     origin: str
     keys: Mapping[str, Any]
-    lines: Mapping[tuple[str, ...], int] = field(default_factory=dict, repr=False)
+    node: yaml.Node | None = field(default=None, repr=False)
 
     def place_of(self, path: KeyPath) -> str:
         """Origin, line and path of a key or of what is below one, as messages begin."""
-        above = (tuple(map(str, path[:end])) for end in range(len(path), 0, -1))
-        line = next((self.lines[part] for part in above if part in self.lines), None)
+        node, line = self.node, None
+        for part in map(str, path):
+            pairs = _pairs(node)
+            if part not in pairs:
+                break
+            key, node = pairs[part]
+            line = key.start_mark.line + 1
         return f"{self.origin}{f', line {line}' if line else ''}: {key_text(path)}"
 
 
@@ -131,13 +132,13 @@ def read_layer(file: Path) -> Layer:
         ConfigError: there is no such file, or it is not a mapping in YAML.
     """
     try:
-        keys, lines = parse_yaml(read_file(file), str(file))
+        keys, node = parse_yaml(read_file(file), str(file))
     except UnsoundFileError as error:
         raise ConfigError(f"{file}: {error}") from error
     if not isinstance(keys, dict):
         given = "nothing" if keys is None else shown(keys)
         raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {given}")
-    return Layer(str(file), keys, lines)
+    return Layer(str(file), keys, node)
 
 
 def config_file(benchmark: str) -> Path:
@@ -153,46 +154,49 @@ def named_benchmark(layers: Sequence[Layer]) -> str:
     return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
 
-Origin = tuple[Layer, KeyPath]
-
-
-class Located(dict[Any, Any]):
-    """Keys, each with its origin: the layer that gives it, and its path there.
-
-    An experiment is `changed` where it was taken by name, or given other implementations.
-    """
-
-    origins: dict[Any, Origin]
-    changed: Origin | None = None
-
-    def __init__(self, keys: Mapping[str, Any], layer: Layer, path: KeyPath = ()) -> None:
-        for key, value in keys.items():
-            is_inner = isinstance(value, Mapping)
-            self[key] = Located(value, layer, (*path, key)) if is_inner else value
-        self.origins = {key: (layer, (*path, key)) for key in keys}
-
-    def only(self, *names: str) -> Located:
-        """The keys of these names."""
-        kept = Located({}, Layer("", {}))
-        kept.update({name: self[name] for name in names if name in self})
-        kept.origins = {name: self.origins[name] for name in kept}
-        return kept
-
-
-def merged(base: Located, over: Located) -> Located:
+def merged(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[Any, Any]:
     """`over` merged into `base`: mappings merge key by key, any other value replaces.
 
     A block that gives two parameters of a product replaces the third.
     """
     superseded = superseded_parameters(over)
-    result = base.only(*(key for key in base if key not in superseded))
+    result = {key: value for key, value in base.items() if key not in superseded}
     for key, value in over.items():
         below = result.get(key)
-        if isinstance(value, Located) and isinstance(below, Located):
-            value = merged(below, value)
-        result[key] = value
-    result.origins |= over.origins
+        both = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[key] = merged(below, value) if both else value  # type: ignore[arg-type]
     return result
+
+
+SHARED = "implementations"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Keys that a layer gives to an experiment: its own at a path, or its shared ones."""
+
+    layer: Layer
+    path: KeyPath
+    keys: Mapping[Any, Any]
+    changes: bool = False
+    """Whether the experiment was defined before."""
+
+
+def _merged_keys(given: Sequence[_Given]) -> dict[Any, Any]:
+    keys: dict[Any, Any] = {}
+    for each in given:
+        keys = merged(keys, each.keys)
+    return keys
+
+
+def _depth(value: Any, path: KeyPath) -> int:
+    """The number of parts of a path that are there."""
+    for depth, part in enumerate(path):
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return depth
+    return len(path)
 
 
 class MergedConfig:
@@ -203,77 +207,69 @@ class MergedConfig:
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        self._layers = layers
-        self._known: dict[str, Located] = {}
-        self.keys = Located({}, layers[0])
+        self._layers, self.keys = layers, dict[Any, Any]()
+        self._experiments: list[list[_Given]] = []
+        self._known: dict[str, list[_Given]] = {}
+        shared: list[_Given] = []
         for layer in layers:
-            own = Located(layer.keys, layer)
-            self.keys = merged(self.keys, own)
-            experiments: Any = self.keys.get("experiments")
-            if not isinstance(experiments, list):
-                continue
-            if "experiments" in own:
-                experiments = [
-                    self._experiment(layer, i, item) for i, item in enumerate(experiments)
-                ]
-            elif "implementations" in own:
-                experiments = [merged(each, own.only("implementations")) for each in experiments]
-                for experiment in experiments:
-                    experiment.changed = (layer, ("implementations",))
-            self.keys["experiments"] = experiments
-            named = ((experiment.get("name"), experiment) for experiment in experiments)
-            self._known |= {name: each for name, each in named if isinstance(name, str)}
+            self.keys, given = merged(self.keys, layer.keys), layer.keys
+            own = [_Given(layer, (), {SHARED: given[SHARED]}, True)] if SHARED in given else []
+            shared = own or shared
+            if isinstance(items := given.get("experiments"), list):
+                taken = (self._taken(layer, i, item, own, shared) for i, item in enumerate(items))
+                self._experiments = [*taken]
+            else:
+                self._experiments = [[*each, *own] for each in self._experiments]
+            if isinstance(self.keys.get("experiments"), list):
+                made = [_merged_keys(each) for each in self._experiments]
+                self.keys["experiments"] = made
+                named = zip((each.get("name") for each in made), self._experiments, strict=True)
+                self._known |= {name: each for name, each in named if isinstance(name, str)}
 
-    def _experiment(self, layer: Layer, i: int, item: Any) -> Located:
-        """The experiment of an item of a layer's list; ConfigError where it cannot be used.
+    def _taken(
+        self, layer: Layer, i: int, item: Any, own: list[_Given], shared: list[_Given]
+    ) -> list[_Given]:
+        """What gives the experiment of an item of a layer's list; ConfigError for one of no use.
 
-        One that gives no `implementations` has those given so far; one that is used by name, only
-        those of the same layer.
+        One that gives no `implementations` has those given so far, `shared`; one that is used by
+        name, only those of the same layer, `own`.
         """
         path: KeyPath = ("experiments", i)
         item = {"use": item} if isinstance(item, str) else item
         if not isinstance(item, Mapping):
             raise unusable(f"{layer.place_of(path)}: {mistyped(item, EACH)}")
-        own = Located({key: value for key, value in item.items() if key != "use"}, layer, path)
+        keys = {key: value for key, value in item.items() if key != "use"}
         if "use" not in item:
-            return merged(self.keys.only("implementations"), own)
+            return [*shared, _Given(layer, path, keys)]
         name = item["use"] if isinstance(item["use"], str) else shown(item["use"])
-        known = self._known or self._built_in()
+        file = BUILT_IN / config_file(named_benchmark(self._layers))
+        known = self._known or MergedConfig([read_layer(file)])._known
         if name not in known:
             names = ", ".join(known) or "none"
             text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
             raise unusable(f"{layer.place_of(path)}: {text}")
-        if "sweep" in own:
+        if "sweep" in keys:
             raise unusable(
                 f"{layer.place_of((*path, 'sweep'))}: cannot be changed; remove it here, or define "
                 f"an experiment of your own, without use: {name}"
             )
-        shared = Located(layer.keys, layer).only("implementations")
-        experiment = merged(merged(known[name], shared), own)
-        experiment.changed = (layer, path)
-        experiment.origins |= {"name": (layer, path)} | own.origins
-        return experiment
-
-    def _built_in(self) -> dict[str, Located]:
-        file = BUILT_IN / config_file(named_benchmark(self._layers))
-        return MergedConfig([read_layer(file)])._known
+        return [*known[name], *own, _Given(layer, path, keys, True)]
 
     def place_of(self, path: KeyPath) -> str:
         """Origin, line and path of the layer that gives a path of `keys`, or the most of it.
 
         A later change in another layer to the experiment that has the path is named, too.
         """
-        (layer, at), changed = (self._layers[0], path), None
-        value: Any = self.keys
-        for i, part in enumerate(path):
-            if isinstance(value, Located):
-                changed = value.changed or changed
-                if part not in value:
-                    break
-                layer, at = value.origins[part][0], (*value.origins[part][1], *path[i + 1 :])
-            elif not isinstance(value, list):
-                break
-            value = value[part]
-        if changed is None or changed[0].origin == layer.origin:
-            return layer.place_of(at)
-        return f"{layer.place_of(at)} (changed by {changed[0].place_of(changed[1])})"
+        given, within = [_Given(each, (), each.keys) for each in self._layers], path
+        if path[:1] == ("experiments",) and path[1:] and int(path[1]) < len(self._experiments):
+            given, within = self._experiments[int(path[1])], path[2:]
+        last = given[-1]
+        if within[:1] == ("name",) and last.changes and last.path and "name" not in last.keys:
+            return last.layer.place_of(last.path)  # which names it by `use`
+        deepest = max(reversed(given), key=lambda each: _depth(each.keys, within))
+        if not _depth(deepest.keys, within):  # where the experiment is listed, else the first file
+            deepest = next((each for each in reversed(given) if each.path), given[0])
+        place = deepest.layer.place_of((*deepest.path, *within))
+        if not last.changes or last.layer.origin == deepest.layer.origin:
+            return place
+        return f"{place} (changed by {last.layer.place_of(last.path or (SHARED,))})"

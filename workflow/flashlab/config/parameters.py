@@ -8,10 +8,10 @@ each sweep.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Parameter, Product
+from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import BENCHMARKS
 
 Problem = tuple[tuple[str, ...], str]
@@ -40,76 +40,85 @@ def is_linked(benchmark: Benchmark, name: str) -> bool:
     return name in stood_for or any(name in product.names for product in benchmark.products)
 
 
-def _stand_in_problems(parameter: Parameter, block: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems of a parameter that stands for others: given beside them, or without such a value.
+def _given_problems(
+    benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None
+) -> Iterator[Problem]:
+    """Problems of which parameters a block gives, and of the form of the swept one."""
+    for product in benchmark.products:
+        names, given = ", ".join(product.names), [name for name in product.names if name in block]
+        if len(given) < 2:
+            count = f"only {given[0]}" if given else "none of them"
+            yield (), f"give two of {names} (as {product}); found {count}"
+        if len(given) > 2:
+            first, whole, second = (block[name] for name in product.names)
+            text = f"give two of {names}, as the third follows ({product})"
+            if all(isinstance(v, int) for v in (first, whole, second)) and first * second != whole:
+                text += f"; {first} × {second} is {first * second}, not {whole}"
+            yield (), f"{text}; remove one of them"
+    if stand_in := benchmark.stand_in:
+        name, others = stand_in.name, stand_in.derived_from
+        beside = [other for other in others if (other in block) == (name in block)]
+        if name not in block and beside:
+            yield (), f"give {', '.join(beside)}, or {name} in place of {', '.join(others)}"
+        elif beside:
+            yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
+        for value in _many(block.get(name, [])):
+            if not (stand_in.stands_for and stand_in.stands_for(value)):
+                yield (name,), f"there is no {name} {value}"
 
-    Where it is not given, all of the others must be.
-    """
-    others, name = parameter.derived_from, parameter.name
-    if name not in block:
-        if missing := [other for other in others if other not in block]:
-            yield (), f"give {', '.join(missing)}, or {name} in place of {', '.join(others)}"
-        return
-    if beside := [other for other in others if other in block]:
-        yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
-    for value in block[name] if isinstance(block[name], list) else [block[name]]:
-        if not (parameter.stands_for and parameter.stands_for(value)):
-            yield (name,), f"there is no {name} {value}"
 
-
-def _link_problems(product: Product, block: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems of a block that does not give exactly two of the parameters of a product."""
-    names = ", ".join(product.names)
-    given = [name for name in product.names if name in block]
-    if len(given) < 2:
-        count = f"only {given[0]}" if given else "none of them"
-        yield (), f"give two of {names} (as {product}); found {count}"
-    if len(given) > 2:
-        first, whole, second = (block[name] for name in product.names)
-        text = f"give two of {names}, as the third follows ({product})"
-        if all(isinstance(v, int) for v in (first, whole, second)) and first * second != whole:
-            text += f"; {first} × {second} is {first * second}, not {whole}"
-        yield (), f"{text}; remove one of them"
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _sweep_problems(
     benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Problems of the swept parameter's own values."""
-    if sweep in block:
-        if not isinstance(block[sweep], list):
-            text = f"sweep is {sweep}, so this must be a list of values, found {block[sweep]}"
-            yield (sweep,), text
-        return
-    follows, remedy = "", "give its values as a list"
-    if benchmark.stand_in and sweep != benchmark.stand_in.name:
-        follows = f", which follows here from {benchmark.stand_in.name}"
-    elif product := next((p for p in benchmark.products if sweep in p.names), None):
-        beside = " and ".join(name for name in product.names if name in block)
-        follows, remedy = (
-            f", which follows here from {beside}",
-            f"{remedy}, in place of one of these",
-        )
-    yield (), f"sweep is {sweep}{follows}; {remedy}"
-
-
-def _divisor_problems(product: Product, columns: Mapping[str, Sequence[int]]) -> Iterator[Problem]:
-    """Problems of columns whose product is not a multiple of the factor beside it."""
-    if product.whole not in columns:
-        return
-    (divisor,) = set(product.factors) & columns.keys()
-    for whole, size in sorted(set(zip(columns[product.whole], columns[divisor], strict=True))):
-        if whole % size:
-            nearest = max(1, round(whole / size)) * size
+    """Problems of the swept parameter's own values, and of the lists beside it."""
+    if sweep not in block:
+        follows, remedy = "", "give its values as a list"
+        product = next((p for p in benchmark.products if sweep in p.names), None)
+        if benchmark.stand_in and sweep != benchmark.stand_in.name:
+            follows = f", which follows here from {benchmark.stand_in.name}"
+        elif product:
+            beside = " and ".join(name for name in product.names if name in block)
+            follows = f", which follows here from {beside}"
+            remedy += ", in place of one of these"
+        yield (), f"sweep is {sweep}{follows}; {remedy}"
+    elif not isinstance(values := block[sweep], list):
+        yield (sweep,), f"sweep is {sweep}, so this must be a list of values, found {values}"
+    else:
+        for value, count in Counter(values).items():
+            if count > 1:
+                yield (sweep,), f"holds {value} twice; keep one of them"
+        for parameter in benchmark.parameters:
+            column = block.get(parameter.name)
+            if parameter.is_variant or not isinstance(column, list) or len(column) == len(values):
+                continue
             yield (
-                (product.whole,),
-                f"{divisor} {size} does not divide {whole}; "
-                f"use a multiple of {size}, such as {nearest}",
+                (parameter.name,),
+                f"a list beside the sweep must have as many values as {sweep} "
+                f"({len(values)}), found {len(column)}",
             )
 
 
-def _sharing_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems of values that do not divide those of the parameter that they must divide."""
+def _divisor_problems(
+    benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None
+) -> Iterator[Problem]:
+    """Problems of sizes that do not divide those that they must divide."""
+    length = len(block[sweep]) if sweep else 1
+    for product in benchmark.products:
+        if product.whole not in block:
+            continue
+        (divisor,) = set(product.factors) & block.keys()
+        columns = (_many(block[name]) for name in (product.whole, divisor))
+        pairs = zip(*(each if len(each) > 1 else each * length for each in columns), strict=True)
+        for whole, size in sorted({*pairs}):
+            if whole % size:
+                nearest = max(1, round(whole / size)) * size
+                text = f"{divisor} {size} does not divide {whole}; use a multiple of {size}, such "
+                yield (product.whole,), f"{text}as {nearest}"
+                return
     for parameter in benchmark.parameters:
         if (multiple := parameter.divides) is None or parameter.name not in block:
             continue
@@ -123,36 +132,13 @@ def _sharing_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterato
 
 def block_problems(
     benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None = None
-) -> Iterator[Problem]:
+) -> list[Problem]:
     """Problems between the parameters of a block, with one value of each or with a sweep of one."""
-    problems = [p for product in benchmark.products for p in _link_problems(product, block)]
-    if benchmark.stand_in:
-        problems += _stand_in_problems(benchmark.stand_in, block)
-    if sweep and not problems:
-        problems += _sweep_problems(benchmark, sweep, block)
-    if problems:
-        yield from problems
-        return
-    values = block[sweep] if sweep else [None]
-    for value, count in Counter(values).items():
-        if count > 1:
-            yield (str(sweep),), f"holds {value} twice; keep one of them"
-    columns = {}
-    for parameter in benchmark.parameters:
-        if parameter.is_variant or parameter.name not in block:
-            continue
-        given = block[parameter.name]
-        column = given if isinstance(given, list) else [given] * len(values)
-        if len(column) != len(values):
-            yield (
-                (parameter.name,),
-                f"a list beside the sweep must have as many values as {sweep} "
-                f"({len(values)}), found {len(column)}",
-            )
-            return
-        columns[parameter.name] = column
-    undivided = [p for product in benchmark.products for p in _divisor_problems(product, columns)]
-    yield from undivided or _sharing_problems(benchmark, block)
+    return (
+        [*_given_problems(benchmark, block, sweep)]
+        or (sweep and [*_sweep_problems(benchmark, sweep, block)])
+        or [*_divisor_problems(benchmark, block, sweep)]
+    )
 
 
 def _number(parameter: Parameter, named: str | int) -> int:
@@ -197,12 +183,10 @@ DEVICES = ("cuda", "cpu")
 
 def _ends(block: Mapping[str, Any], sweep: str) -> dict[str, Any]:
     """A block with the first and the last value of its sweep, and of parameters swept with it."""
-    values = block.get(sweep)
-    if not isinstance(values, list) or len(values) < 3:
-        return dict(block)
+    values = _many(block.get(sweep))
     return {
         name: [value[0], value[-1]]
-        if isinstance(value, list) and len(value) == len(values)
+        if isinstance(value, list) and len(value) == len(values) > 2
         else value
         for name, value in block.items()
     }
@@ -216,15 +200,9 @@ def preview_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not config["quick"]:
         return dict(config)
-    return {
-        **config,
-        "counters": "no",
-        "replicates": dict.fromkeys(DEVICES, 1),
-        "experiments": [
-            {
-                **{key: value for key, value in experiment.items() if key != "replicates"},
-                **{device: _ends(experiment[device], experiment["sweep"]) for device in DEVICES},
-            }
-            for experiment in config["experiments"]
-        ],
-    }
+    experiments = []
+    for each in config["experiments"]:
+        ends = {device: _ends(each[device], each["sweep"]) for device in DEVICES}
+        experiments.append({**{k: v for k, v in each.items() if k != "replicates"}, **ends})
+    one = dict.fromkeys(DEVICES, 1)
+    return {**config, "counters": "no", "replicates": one, "experiments": experiments}

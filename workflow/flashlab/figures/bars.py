@@ -1,131 +1,105 @@
-"""Bars, of alternatives at one setting: one for each implementation and variant.
+"""Bars, of alternatives at one setting: a row for each implementation and variant.
 
-A run without a result has its status in place of a bar, never one of length zero. A time's bar is
-split into how long the device was busy and how long it was idle, where that is known.
+A time is split into how long the device was busy and how long it was idle, where that is known. A
+run without a result has its status in place of a bar. Numbers stand in the table beside it; of each
+metric the least and the greatest are printed.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.analysis.experiment import Experiment
-from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import GROUP_GAP, HALF_INCHES, drawn_metrics
-from flashlab.figures.labels import in_words, label_variant, said, title_with_unit
-from flashlab.figures.panel import run_frame
+from flashlab.figures.labels import said
 from flashlab.figures.style import (
     GREY,
+    HALF,
+    LINE_POINTS,
+    TITLE_HEIGHT,
     Look,
     Style,
-    draw_legend,
     handle,
     lay_out,
-    looks_of,
-    name_artists,
     name_rows,
     new_panels,
+    rows_of,
     scale_linearly,
+    text_points,
     title_panel,
+    title_points,
     write,
 )
 from flashlab.numbers import measured
 
+BAR_POINTS, GAP = 9.0, 0.5
+"""The height of a bar, and the gap between two implementations in bars."""
+
 LIGHT = 0.35
-"""Opacity of the bars of every second variant, which have an edge, and of idle time."""
-
-
-def _draw_bars(
-    axes: Axes,
-    data: pd.DataFrame,
-    looks: Mapping[str, Look],
-    busy: Mapping[tuple[str, int], float],
-    words: Sequence[str],
-    languages: Sequence[str],
-) -> None:
-    """The bars of one metric with their intervals, the value at the end of each.
-
-    Where it is known how much of a time the device was `busy`, by implementation and variant, a bar
-    is split, and the variant is in `words` behind the value.
-    """
-    for row in data.to_dict("records"):
-        name, value, place = row["implementation"], row["value"], row["place"]
-        look, end, share = looks[name], 0.0, busy.get((name, row["variant"]))
-        if row["status"] == "ok":
-            is_light = row["variant"] % 2 if share is None else True
-            fill = (look.shade, LIGHT) if is_light else look.shade
-            edge: Style = {"edgecolor": look.shade, "linewidth": 0.6}
-            drawn: list[Artist] = [*axes.barh(place, value, 0.82, color=fill, **edge)]
-            if share is not None:
-                drawn += axes.barh(place, share, 0.82, color=look.shade)
-            drawn.append(axes.hlines(place, row["low"], row["high"], color=GREY, linewidth=0.8))
-            name_artists(name, drawn)
-            text = measured(value, row["low"], row["high"])
-            if busy:
-                text = f"{text} {words[row['variant']]}".strip()
-            end = max(value, row["high"]) if row["high"] > value else value
-        else:
-            text = " ".join(["×", *said(row["status"], languages)])
-            if row["beyond"] > 0:
-                text += f" ({measured(row['beyond'])})"
-        style = {"va": "center_baseline", "color": look.text, "in_layout": row["status"] == "ok"}
-        name_artists(name, [write(axes, text, (end, place), (2, 0), **style)])
-    axes.set_xlim(0, data["value"].max() if data["value"].max() > 0 else 1)
-
-
-def _busy_times(
-    experiment: Experiment, names: Sequence[str], metric: Metric
-) -> dict[tuple[str, int], float]:
-    """The device's busy time within a time, by run, where it was measured."""
-    benchmark = experiment.benchmark
-    occupied, known = benchmark.occupied, {metric.name for metric in benchmark.metrics}
-    if occupied is None or occupied.busy not in known or metric.name != occupied.whole:
-        return {}
-    busy = run_frame(experiment, names, [benchmark.metric(occupied.busy)]).dropna(subset="value")
-    keys = zip(busy["implementation"], busy["variant"], strict=True)
-    return dict(zip(keys, busy["value"], strict=True))
+"""Opacity of the bars of a second variant, and of idle time."""
 
 
 def draw_bars(
-    experiment: Experiment,
+    data: pd.DataFrame,
+    panels: Mapping[str, str],
+    looks: Mapping[str, Look],
+    legend: Sequence[str],
     languages: Sequence[str],
-    names: Sequence[str],
-    metrics: Sequence[Metric],
-    panel: float,
-    whole: float,
 ) -> Figure:
-    """A panel a metric, one below the other; in each a bar for every implementation and variant.
+    """A panel for each metric, one below the other.
 
-    A metric that no run has is left out.
+    Args:
+        data: a row for each run and metric: ``metric``, ``implementation``, ``variant`` (its
+            position), ``status``, ``value``, ``low``, ``high``, ``title``, and ``busy``, the part
+            of a value in which the device was busy, if that is known.
+        panels: the title of each metric.
+        looks: of the implementations, in order.
+        legend: the words for full colours and for light ones.
+        languages: of the words for a status.
     """
-    metrics = drawn_metrics(experiment, names, metrics)
-    data = run_frame(experiment, names, metrics)
-    looks = looks_of(experiment.plan["implementations"])
-    order = [name for name in experiment.implementations if name in names]
-    group = len(experiment.variants) + GROUP_GAP
-    first = (GROUP_GAP + 1) / 2
-    data["place"] = data["implementation"].map(order.index) * group + data["variant"] + first
-    words = [label_variant(experiment.benchmark, v, languages) for v in experiment.variants]
-    figure, panels = new_panels(HALF_INCHES, len(metrics))
-    split = {metric.name: _busy_times(experiment, names, metric) for metric in metrics}
-    for axes, metric in zip(panels[:, 0], metrics, strict=True):
-        places = [(i + 0.5) * group for i in range(len(order))]
-        name_rows(axes, order, places, len(order) * group, looks)
-        shown = data[(data["metric"] == metric.name) & (data["status"] != "absent")]
-        _draw_bars(axes, shown, looks, split[metric.name], words, languages)
-        scale_linearly(axes.xaxis, 4)
-        title_panel(axes, title_with_unit(metric, languages))
+    figure, grid = new_panels(HALF, len(panels))
+    group = data.variant.max() + 1 + GAP
+    for axes, (metric, title) in zip(grid[:, 0], panels.items(), strict=True):
+        _draw_panel(axes, data[data.metric == metric], looks, group, languages)
+        title_panel(axes, title)
     square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
-    fills = itertools.cycle([GREY, (GREY, LIGHT)])
-    entries = [(word, fill) for word, fill in zip(words, fills, strict=False) if len(words) > 1]
-    if any(split.values()):
-        states = (in_words(key, languages) for key in ("busy", "idle"))
-        entries = list(zip(states, (GREY, (GREY, LIGHT)), strict=True))
-    draw_legend(figure, [handle(text, markerfacecolor=fill, **square) for text, fill in entries])
-    lay_out(figure, panel, whole)
+    fills = zip(legend, (GREY, (GREY, LIGHT)), strict=False)
+    handles = [handle(text, markerfacecolor=fill, **square) for text, fill in fills]
+    left = max(text_points(name, weight="bold") for name in looks) + 4
+    margins = (left, 6.0, TITLE_HEIGHT, LINE_POINTS + 6)
+    lay_out(figure, BAR_POINTS * group * len(looks), margins, handles)
     return figure
+
+
+def _draw_panel(
+    axes: Axes,
+    data: pd.DataFrame,
+    looks: Mapping[str, Look],
+    group: float,
+    languages: Sequence[str],
+) -> None:
+    known = data["value"].dropna()
+    printed = {known.idxmin(), known.idxmax()} if len(known) else set()
+    name_rows(axes, list(looks), looks, group)
+    for row in rows_of(data):
+        value, look = row.value, looks[row.implementation]
+        y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
+        text: Style = {"va": "center_baseline", "color": look.text}
+        if row.status != "ok":
+            write(axes, " ".join(["×", *said(row.status, languages)]), (0, y), (2, 0), **text)
+            continue
+        is_light = row.variant % 2 if pd.isna(row.busy) else True
+        fill = (look.shade, LIGHT) if is_light else look.shade
+        (bar,) = axes.barh(y, value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
+        title_points(bar, [row.title])
+        if row.busy > 0:
+            axes.barh(y, row.busy, 0.82, color=look.shade)
+        axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
+        if row.Index in printed:
+            end = max(value, row.high) if row.high > value else value
+            write(axes, measured(value, row.low, row.high), (end, y), (2, 0), **text)
+    most = data[["value", "high"]].max().max()
+    axes.set_xlim(0, 1.12 * most if most > 0 else 1)
+    scale_linearly(axes.xaxis, 4)

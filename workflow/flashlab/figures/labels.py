@@ -1,15 +1,16 @@
-"""The words of the figures, in every language of the report, from what the benchmark declares."""
+"""The words of the figures, in every language of the report, and what a point's title says."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+import pandas as pd
 
 from flashlab.analysis.ceilings import Ceiling
-from flashlab.analysis.experiment import Experiment, Variant
-from flashlab.benchmarks.model import FLOPS, Benchmark, Metric, Texts
+from flashlab.benchmarks.model import FLOPS, Metric, Texts
+from flashlab.figures.style import rows_of
 from flashlab.labels import message
-from flashlab.numbers import tick
+from flashlab.numbers import Printed, measured, tick
 
 
 def said(key: str, languages: Sequence[str], **words: Texts) -> list[str]:
@@ -28,32 +29,19 @@ def in_words(key: str, languages: Sequence[str]) -> str:
 
 
 def in_languages(texts: Texts, languages: Sequence[str]) -> str:
-    """A text in every language, once where they agree: ``時間 Time``."""
-    return " ".join(dict.fromkeys(texts[language] for language in languages))
-
-
-def capitalised(texts: Texts) -> dict[str, str]:
-    """Words for use within a sentence, as they begin one."""
-    return {language: text[:1].upper() + text[1:] for language, text in texts.items()}
+    """Words in every language, as they begin a sentence: ``時間 Time``."""
+    found = dict.fromkeys(texts[language] for language in languages)
+    return " ".join(text[:1].upper() + text[1:] for text in found)
 
 
 def title_metric(metric: Metric, languages: Sequence[str]) -> str:
-    """The title of a metric's panel: ``前向 Forward``."""
-    return in_languages(metric.part or capitalised(metric.labels), languages)
+    """The short title of a metric's panel: ``前向 Forward``."""
+    return in_languages(metric.part or metric.labels, languages)
 
 
-def title_with_unit(
-    metric: Metric, languages: Sequence[str], relative: bool = False, unit: str | None = None
-) -> list[str]:
-    """A metric with its unit, in every language: ``["前向時間", "Forward time (ms)"]``.
-
-    With `relative`, the values are multiples of the least; they may be in another `unit`.
-    """
-    texts = capitalised(metric.labels)
-    if relative:
-        return said("relative", languages, metric=texts)
-    *others, last = dict.fromkeys(texts[language] for language in languages)
-    return [*others, f"{last} ({unit or metric.unit})"]
+def title_with_unit(metric: Metric, languages: Sequence[str]) -> str:
+    """A metric with its unit: ``前向時間 Forward time (ms)``."""
+    return f"{in_languages(metric.labels, languages)} ({metric.unit})"
 
 
 def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:
@@ -63,20 +51,18 @@ def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:
     return f"{in_words('matrix_product', languages)} {rates}"
 
 
-def label_variant(benchmark: Benchmark, variant: Variant, languages: Sequence[str]) -> str:
-    """``因果 Causal``; empty for a benchmark without variants."""
-    labels = []
-    for name, value in variant:
-        parameter = benchmark.parameter(name)
-        words = parameter.words.get(value)
-        without = f"{parameter.symbol} = {value}"
-        labels.append(in_languages(capitalised(words), languages) if words else without)
-    return ", ".join(labels)
+def titles_of(rows: pd.DataFrame, symbol: str, unit: str, printed: Printed = measured) -> list[str]:
+    """What points stand for: ``Flash2, N = 1024: 0.460 ms (0.455–0.466)``.
 
-
-def covaried(experiment: Experiment) -> dict[str, list[Any]]:
-    """The sizes that vary along with the swept one, at each of its values, by their symbols."""
-    at = {experiment.value_of(row): row for row in experiment.runs}
-    return {
-        p.symbol: [at[value][p.name] for value in experiment.values] for p in experiment.covarying
-    }
+    Of a run without a result, what became of it.
+    """
+    titles = []
+    for row in rows_of(rows):
+        number, interval = row.status, ""
+        if row.value == row.value:
+            number = printed(row.value, row.low, row.high) + unit
+            if row.high > row.low:
+                ends = [printed(end, row.low, row.high) for end in (row.low, row.high)]
+                interval = f" ({'–'.join(ends)})"
+        titles.append(f"{row.line}, {symbol} = {row.at}: {number}{interval}")
+    return titles

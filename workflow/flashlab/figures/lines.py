@@ -1,263 +1,451 @@
-"""The figures of one experiment along its sweep: a quantity, in a panel for each of its metrics."""
+"""Lines along a sweep: a line for each implementation or variant, a panel for each metric.
+
+Each line has its name at its end. Of few lines every value is printed; of more, the last one beside
+the name, and those that are not named are grey. A run without a result is a cross above the panel,
+never a zero.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
 
-from flashlab.analysis.ceilings import Ceiling
-from flashlab.analysis.experiment import Experiment
-from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import FEW, HALF_INCHES, PAGE_INCHES, has_guides
-from flashlab.figures.labels import capitalised, in_languages, title_with_unit
-from flashlab.figures.panel import (
-    GROUND,
-    LINE,
-    draw_ceiling,
-    draw_panel,
-    explain_missing,
-    line_frame,
-    sizes_of,
-    ticks_of,
-    value_limits,
-    write_symbols,
-)
-from flashlab.figures.speedups import gains_over_baseline
 from flashlab.figures.style import (
+    DASHES,
+    FAILED,
     GREY,
+    GROUND,
+    HALF,
     LINE_POINTS,
+    POINTS,
     RATIO,
+    TITLE_HEIGHT,
+    WIDE,
     Look,
     Style,
-    draw_legend,
     lay_out,
-    looks_of,
-    name_artists,
     new_panels,
-    remove_covered,
+    rows_of,
+    scale_linearly,
+    scale_logarithmically,
+    spread,
+    text_points,
+    tick_points,
+    title_panel,
+    title_points,
     write,
 )
-from flashlab.numbers import measured, times
+from flashlab.numbers import measured
 
-COINCIDE = 1.12
-"""Lines that are nowhere further apart than by this factor are one line on a logarithmic axis."""
+PANEL_POINTS, TICK_POINTS = 86.0, 10.0
+"""The height of a panel, and the least distance between two labels of its axis of values."""
+
+TICK_GAP = 3.0
+"""The least gap between two labels below an axis, in points."""
+
+MARGIN = 0.11
+"""Free space on each side of the axis of a sweep, as a share of the space between."""
+
+FARTHEST = 1.25
+"""An interval that goes farther beyond the highest value is cut off at the panel's edge."""
+
+COINCIDE, LEAST_BAND = 1.12, 3
+"""On a logarithmic axis, so many lines that are nowhere further apart than by this are a band."""
+
+BAND = Look("#5F7F9C", "o")
+CROSS_POINTS = 7.0
+"""Height of a row of crosses above a panel."""
+
+MARK, NUMBER = 3.0, 7.0
+"""Half the width of a marker, and the height of a number, in points."""
 
 
-def are_alike(one: pd.Series[float], other: pd.Series[float]) -> bool:
-    """True for two lines, by the values of the sweep, that cannot be told apart anywhere."""
+@dataclass(frozen=True)
+class Along:
+    """The axis of a sweep.
+
+    Attributes:
+        sizes: the values of the sweep and of the sizes that vary along with it, by their symbols.
+        is_nominal: whether the values name whole problems, which stand side by side, unjoined.
+    """
+
+    sizes: Mapping[str, Sequence[int]]
+    is_nominal: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the swept parameter."""
+        return next(iter(self.sizes))
+
+    @property
+    def values(self) -> Sequence[int]:
+        """The values of the swept parameter."""
+        return self.sizes[self.symbol]
+
+    @property
+    def places(self) -> dict[int, int]:
+        """Where each value stands."""
+        places = range(len(self.values)) if self.is_nominal else self.values
+        return dict(zip(self.values, places, strict=True))
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """True where neighbours are farther apart on a logarithmic axis than on a linear one."""
+        values = np.asarray(self.values, dtype=float)
+        if self.is_nominal or len(values) < 2 or values[0] <= 0:
+            return False
+        gaps = [np.diff(each).min() / np.ptp(each) for each in (np.log(values), values)]
+        return bool(gaps[0] >= gaps[1])
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel: a metric, its title, and what stands beside its lines.
+
+    Attributes:
+        ratios: what is printed below the values of the sweep; its last character is its sign.
+        guides: by line, what it would be at each value if it grew as the operations.
+        ceiling: the least and the greatest rate that the device was measured to do, in words too.
+    """
+
+    metric: str
+    title: str
+    is_logarithmic: bool = True
+    ratios: Mapping[int, str] = field(default_factory=dict)
+    guides: Sequence[Mapping[int, float]] = ()
+    ceiling: tuple[float, float, str] | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a line: its name, whose look it has, and its last point."""
+
+    text: str
+    look: Look
+    at: tuple[float, float]
+
+
+def draw_lines(
+    data: pd.DataFrame,
+    panels: Sequence[Panel],
+    along: Along,
+    looks: Mapping[str, Look],
+    *,
+    rows: int = 1,
+    is_valued: bool = True,
+    notes: Sequence[Line2D] = (),
+    alike: str = "{count}",
+) -> Figure:
+    """A figure of lines along a sweep.
+
+    Args:
+        data: a row for each run and metric: ``metric``, ``line`` (its name in the figure),
+            ``implementation``, ``variant`` (its position), ``at``, ``status``, ``value``, ``low``,
+            ``high`` and ``title``; no value without a result.
+        panels: those of the figure, by rows; those of a row have one scale.
+        along: the axis of the sweep.
+        looks: of the implementations.
+        rows: how many rows of panels there are.
+        is_valued: whether every value is printed, or the last ones alone.
+        notes: the entries of a legend.
+        alike: the words for so many lines that coincide.
+    """
+    columns = len(panels) // rows
+    level = data[data.status != "ok"].groupby("line", sort=False).ngroup()
+    data = data.assign(place=data["at"].map(along.places), level=level)
+    above = CROSS_POINTS * level.nunique()
+    figure, grid = new_panels(WIDE if columns > 1 else HALF, rows, columns)
+    drawn: list[tuple[Axes, pd.DataFrame, list[End], dict[int, Annotation], list[Annotation]]] = []
+    for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=True)):
+        row = [each.metric for each in panels[number // columns * columns :][:columns]]
+        mine = data[data.metric == panel.metric]
+        if panel.is_logarithmic and not is_valued:
+            mine = _with_bands(mine, alike)
+        _draw_series(axes, mine, looks, along)
+        _scale_places(axes, along)
+        words = _scale_values(axes, data[data.metric.isin(row)], panel, is_valued)
+        _draw_crosses(axes, mine, looks)
+        for guide in panel.guides:
+            places = [along.places[at] for at in guide]
+            axes.plot(places, [*guide.values()], c=GREY, lw=0.7, ls=(0, (1, 1.5)), zorder=1.2)
+        title_panel(axes, panel.title, above)
+        ratios = _write_below(axes, along, panel.ratios)
+        drawn.append((axes, mine, _ends_of(mine, looks, is_valued=is_valued), ratios, words))
+    below = (len(along.sizes) + any(panel.ratios for panel in panels)) * LINE_POINTS + 4
+    heads = max(map(text_points, (*along.sizes, "×"))) + _before(along)
+    left = max(heads, *(tick_points(axes.yaxis) for axes in grid.flat))
+    right = max(
+        (text_points(end.text, weight="bold") for *_, ends, _, _ in drawn for end in ends),
+        default=0,
+    )
+    lay_out(figure, PANEL_POINTS, (left, right + 6, TITLE_HEIGHT + above, below), notes)
+    for axes, mine, ends, ratios, words in drawn:
+        _thin(axes, along, ratios)
+        name_ends(axes, ends)
+        if is_valued and ends and not along.is_nominal:
+            _print_numbers(axes, mine.dropna(subset="value"), looks, words)
+    return figure
+
+
+# Lines and their axes
+
+
+def _with_bands(data: pd.DataFrame, alike: str) -> pd.DataFrame:
+    """The lines, with those that coincide replaced by one from the least to the greatest value."""
+    values = data.pivot_table(index="at", columns="line", values="value", sort=False)
+    groups: list[list[str]] = []
+    for line in values:
+        near = [g for g in groups if any(_coincide(values[line], values[each]) for each in g)]
+        joined = [*itertools.chain(*near), str(line)]
+        groups = [*(group for group in groups if group not in near), joined]
+    for group in groups:
+        if len(group) >= LEAST_BAND:
+            is_of_it = data.line.isin(group) & data["value"].notna()
+            band = data[is_of_it].groupby("at", as_index=False).first()
+            ends = data[is_of_it].groupby("at")["value"].agg(["min", "max"])
+            low, high = ends["min"].to_numpy(), ends["max"].to_numpy()
+            name, several = alike.format(count=len(group)), ", ".join(group)
+            spans = [_span(row) for row in zip(low, high, strict=True)]
+            band = band.assign(low=low, high=high, value=np.sqrt(low * high), title=several)
+            band = band.assign(title=band.title + ": " + spans, line=name, implementation="")
+            data = pd.concat([data[~is_of_it], band], ignore_index=True)
+    return data
+
+
+def _coincide(one: pd.Series[float], other: pd.Series[float]) -> bool:
     apart = np.abs(np.log((one / other).dropna().to_numpy()))
     return apart.size > 1 and bool(apart.max() <= math.log(COINCIDE))
 
 
-def _coincide(data: pd.DataFrame) -> bool:
-    """True where some two lines cannot be told apart."""
-    lines = data.pivot_table(index="size", columns=LINE, values="value")
-    pairs = itertools.combinations(lines.columns, 2)
-    return any(are_alike(lines[one], lines[other]) for one, other in pairs)
+def _span(ends: tuple[float, float]) -> str:
+    return "–".join(dict.fromkeys(map(measured, ends)))
 
 
-def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
-    """Values as multiples of the least at each size; the last of each line is in its label."""
-    least = data.groupby("size")["value"].transform("min")
-    keys = ("value", "low", "high", "beyond")
-    data = data.assign(**{key: data[key] / least for key in keys})
-    last = data.groupby(LINE)["value"].transform("last").map(times, na_action="ignore")
-    return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
-
-
-def _draw_along(
-    experiment: Experiment,
-    languages: Sequence[str],
-    data: pd.DataFrame,
-    titles: Mapping[str, Sequence[str]],
-    product: Ceiling | None,
-    comparisons: pd.DataFrame | None,
-    height: float,
-    whole: float,
-    **panel: Any,
-) -> Figure:
-    """Lines along a sweep, in a panel for each metric that has a title, about `height` high."""
-    lines = len(data.drop_duplicates(LINE))
-    is_valued = lines <= FEW and not experiment.is_of_problems
-    shown = set(data["implementation"])
-    entries = [entry for entry in experiment.plan["implementations"] if entry["name"] in shown]
-    looks = looks_of(entries, experiment.plan["emphasised"])
-    ratios = _ratios_below(experiment, data, comparisons) if is_valued else {}
-    ticks = ticks_of(experiment)
-    numbers: list[Annotation] = []
-    if is_valued:
-        panel["limits"] = with_room(panel["limits"], panel["logarithmic"])
-        width = HALF_INCHES if len(titles) == 1 else PAGE_INCHES
-        figure, panels = new_panels(width, 1, len(titles))
-    else:
-        figure, panels = new_panels(HALF_INCHES, len(titles), sharex=True)
-    every, highest = list(panels.flat), data["value"].max()
-    for axes, (metric, title) in zip(every, titles.items(), strict=True):
-        of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
-        draw_panel(
-            axes, experiment, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel
-        )
-        draw_ceiling(axes, product, experiment.benchmark.metric(metric), highest, languages)
-        if has_guides(experiment, sorted(shown), experiment.benchmark.metric(metric)):
-            _draw_guides(axes, experiment, of_metric)
-        if is_valued:
-            numbers += print_values(axes, of_metric, looks)
-        if axes is every[-1] or is_valued:
-            left = write_symbols(axes, experiment)
-        if metric in ratios:
-            below = -3.8 - len(sizes_of(experiment)) * LINE_POINTS
-            numbers += _write_ratios(axes, ratios[metric], below, left)
-    if not is_valued:
-        label = in_languages(capitalised(experiment.parameter.labels), languages)
-        axes.set_xlabel(f"{label} {experiment.parameter.symbol}")
-    draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
-    lay_out(figure, height, whole)
-    remove_covered(figure, numbers)
-    return figure
-
-
-def _draw_guides(axes: Axes, experiment: Experiment, data: pd.DataFrame) -> None:
-    """A dotted line to each line's last value, as the operations grow from value to value."""
-    work = experiment.benchmark.metric(str(data["metric"].iloc[0])).work
-    assert work is not None
-    operations = {experiment.value_of(run): work.operations(run) for run in experiment.runs}
-    for name, rows in data.dropna(subset="value").groupby("implementation", sort=False):
-        last = rows.iloc[-1]
-        guide = rows["size"].map(operations) * (last["value"] / operations[last["size"]])
-        style: Style = {"colors": GREY, "linewidths": 0.7, "linestyles": [(0, (1, 1.5))]}
-        lines = LineCollection([np.column_stack([rows["place"], guide])], zorder=1.2, **style)
-        axes.add_collection(lines)
-        name_artists(str(name), [lines])
-
-
-def with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[float, float] | None:
-    """The limits of an axis with room for a number above the highest and below the lowest."""
-    if limits is None:
-        return None
-    low, high = limits
-    if logarithmic:
-        room = max(1.15, (high / low) ** 0.1)
-        return low / room, high * room**0.7
-    return low - 0.11 * high, 1.12 * high
-
-
-def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> list[Annotation]:
-    """Print each value at its point: the highest at a size above its line, the lowest below it."""
-    shown, numbers = data.dropna(subset="value"), []
-    for rows in (group for _, group in shown.groupby("size")):
-        highest = rows["value"].max()
-        for row in rows.to_dict("records"):
-            is_above = row["value"] == highest
-            style: Style = {"ha": "center", "va": "bottom" if is_above else "top", "bbox": GROUND}
-            at, offset = (row["place"], row["value"]), (0, 3.5 if is_above else -3.5)
-            color = looks[row["implementation"]].text
-            drawn = write(
-                axes,
-                measured(row["value"], row["low"], row["high"]),
-                at,
-                offset,
-                color=color,
-                **style,
-            )
-            name_artists(row["implementation"], [drawn])
-            numbers.append(drawn)
-    return numbers
-
-
-def _ratios_below(
-    experiment: Experiment, data: pd.DataFrame, comparisons: pd.DataFrame | None
-) -> dict[str, dict[float, str]]:
-    """The ratios below the axis of each metric, by place: how the second line compares.
-
-    With the baseline: the speed over it, as the comparisons have it, or the share of its memory;
-    with a variant: the second's share of the first.
-    """
-    lines = data.drop_duplicates(LINE)[LINE].to_records(index=False).tolist()
-    if len(lines) != FEW:
-        return {}
-    (base, _), (other, variant) = lines
-    texts: dict[str, dict[float, str]] = {}
-    for name in map(str, data["metric"].unique()):
-        of_metric = data[data["metric"] == name]
-        values = of_metric.pivot_table(index="place", columns=LINE, values="value")
-        if values.shape[1] == FEW and (base == other or experiment.benchmark.metric(name).exact):
-            ratio = (values[lines[1]] / values[lines[0]]).dropna()
-            texts[name] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
-        elif base == experiment.baseline and comparisons is not None:
-            of = (comparisons, other, experiment.variants[variant])
-            speeds = gains_over_baseline(experiment, *of).get(name, {})
-            places = dict(zip(of_metric["size"], of_metric["place"], strict=True))
-            texts[name] = {
-                places[value]: f"{times(*speed[:3])}×" for value, speed in speeds.items()
-            }
-    return {name: each for name, each in texts.items() if each}
-
-
-def _write_ratios(
-    axes: Axes, ratios: Mapping[float, str], below: float, left: float
-) -> list[Annotation]:
-    """Write ratios so many points below a panel, each at its place, with their sign before them."""
-    style: Style = {"va": "top", "color": RATIO, "fontweight": "bold"}
-    sign = next(iter(ratios.values()), " ")[-1]
-    write(axes, sign, (0, 0), (-left, below), "axes fraction", ha="right", **style)
-    coords = ("data", "axes fraction")
-    return [
-        write(axes, text, (place, 0), (0, below), coords, ha="center", **style)
-        for place, text in reversed(
-            list(ratios.items())
-        )  # the last one stays where there is no room
-    ]
-
-
-def _titled(names: Sequence[str], title: Sequence[str]) -> list[str]:
-    """A title that names the implementation where there is one, whose lines are its variants."""
-    first, *others = title
-    return [f"{names[0]} {first}" if len(names) == 1 else first, *others]
-
-
-def draw_lines(
-    experiment: Experiment,
-    languages: Sequence[str],
-    names: Sequence[str],
-    metrics: Sequence[Metric],
-    product: Ceiling | None,
-    comparisons: pd.DataFrame | None,
-    panel: float,
-    whole: float,
-) -> Figure:
-    """A line for each implementation and variant, in a panel for each metric of a quantity.
-
-    Where lines of an exact quantity coincide, its values are multiples of the least. `product` is
-    the ceiling of rates, if it was measured, and the speed-ups below the axes are from the frame of
-    `comparisons`. The figure is `whole` inches high, a panel `panel`.
-    """
-    quantity = metrics[0].quantity
-    data = line_frame(experiment, names, metrics, languages)
-    relative = quantity.exact and quantity.logarithmic and _coincide(data)
-    if relative:
-        data = _relative_to_least(data)
-    return _draw_along(
-        experiment,
-        languages,
-        data,
-        {
-            metric.name: _titled(names, title_with_unit(metric, languages, relative))
-            for metric in metrics
-        },
-        product,
-        comparisons,
-        panel,
-        whole,
-        logarithmic=quantity.logarithmic,
-        limits=value_limits(data, quantity.logarithmic),
-        labelled=names,
+def _draw_series(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], along: Along) -> None:
+    """Draw the lines with their markers and intervals."""
+    shown = data.dropna(subset="value")
+    firsts = shown.drop_duplicates("line").set_index("line")
+    if shown.empty:
+        axes.set_yticks([])
+        return
+    for axis in (axes.xaxis, axes.yaxis):  # seaborn would make ticks, only to be replaced
+        axis.set_major_locator(NullLocator())
+    look = {str(line): looks.get(name, BAND) for line, name in firsts.implementation.items()}
+    sns.lineplot(
+        shown,
+        **{"x": "place", "y": "value", "hue": "line", "style": "line", "ax": axes},
+        **{"palette": {line: each.shade for line, each in look.items()}, "estimator": None},
+        **{"markers": {line: each.marker for line, each in look.items()}, "legend": False},
+        dashes={line: DASHES[number % len(DASHES)] for line, number in firsts.variant.items()},
     )
+    axes.set(xlabel="", ylabel="")
+    for drawn, (line, each) in zip(axes.lines, look.items(), strict=True):
+        rows = shown[shown.line == line]
+        drawn.set(**each.mark(firsts.variant[line] % 2 == 0), zorder=2 + each.is_named / 2)
+        drawn.set_linewidth(1.3 if each.is_named else 0.8)
+        if along.is_nominal:
+            drawn.set(linestyle="none", markersize=5)
+        title_points(drawn, rows.title)
+        if each is BAND:
+            axes.fill_between(rows.place, rows.low, rows.high, color=each.shade, lw=0, zorder=1.9)
+        elif each.is_named:
+            axes.vlines(rows.place, rows.low, rows.high, color=each.shade, lw=0.8)
+
+
+def _scale_places(axes: Axes, along: Along) -> None:
+    """Ticks at the values of the sweep."""
+    if along.is_logarithmic:
+        axes.set_xscale("log", base=2)
+    places, transform = [*along.places.values()], axes.xaxis.get_transform()
+    low, high = transform.transform([places[0], places[-1]])
+    free = MARGIN * (high - low) or 0.5
+    axes.set_xlim(*transform.inverted().transform([low - free, high + free]))
+    labels = ["\n".join(map(str, each)) for each in zip(*along.sizes.values(), strict=True)]
+    axes.xaxis.set_major_locator(FixedLocator(places))
+    axes.xaxis.set_major_formatter(FixedFormatter(labels))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _scale_values(
+    axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool
+) -> list[Annotation]:
+    """Limits about all that is drawn, from zero or logarithmic, with room for numbers.
+
+    A rate's ceiling is drawn where it is near; its words are returned.
+    """
+    values = data["value"].dropna()
+    if values.empty:
+        return []
+    ends = data[["low", "high"]].stack().dropna()
+    shown = [*values, *ends.clip(values.min() / FARTHEST, values.max() * FARTHEST)]
+    low, high = min(shown), max(shown)
+    if panel.is_logarithmic:
+        room = max(1.2, (high / low) ** (0.14 if is_valued else 0.06))
+        most = int(PANEL_POINTS / TICK_POINTS)
+        scale_logarithmically(axes.yaxis, low / room, high * room, most)
+        return []
+    words = []
+    axes.set_ylim(-0.13 * high if is_valued else 0, 1.14 * high or 1)
+    if panel.ceiling and panel.ceiling[1] <= FARTHEST * high:
+        least, greatest, text = panel.ceiling
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.1 * greatest))  # with room for its words
+        axes.axhspan(least, greatest, fc="#DADADA", ec="#BBBBBB", lw=0.6, zorder=0.6)
+        style: Style = {"va": "bottom", "color": GREY, "bbox": GROUND}
+        words = [write(axes, text, (0.02, greatest), (0, 1), ("axes fraction", "data"), **style)]
+    scale_linearly(axes.yaxis, 5)
+    ticks = [each for each in axes.get_yticks() if 0 <= each <= axes.get_ylim()[1]]
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    return words
+
+
+def _draw_crosses(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """A cross above the panel for each run without a result, a row a line."""
+    for level, rows in data[data.status != "ok"].groupby("level"):
+        up = CROSS_POINTS * (float(str(level)) + 0.5) / POINTS
+        above = ScaledTranslation(0, up, axes.figure.dpi_scale_trans)
+        style: Style = {"color": looks[rows.implementation.iloc[0]].text, "clip_on": False}
+        style["transform"] = axes.get_xaxis_transform() + above
+        (crosses,) = axes.plot(rows.place, [1.0] * len(rows), **style, **FAILED)
+        title_points(crosses, rows.title)
+
+
+def _before(along: Along) -> float:
+    """How far left of a panel the symbols end, clear of the first tick, in points."""
+    return max(4.0, text_points(str(along.values[0])) / 2 - 1)
+
+
+def _write_below(axes: Axes, along: Along, ratios: Mapping[int, str]) -> dict[int, Annotation]:
+    """Write the symbols before their lines of ticks, and ratios in a line below, by place."""
+    bold: Style = {"color": RATIO, "fontweight": "bold", "va": "top"}
+    heads: list[tuple[str, Style]] = [(each, {"color": GREY, "va": "top"}) for each in along.sizes]
+    heads += [(text[-1], bold) for text in [*ratios.values()][:1]]
+    for row, (text, style) in enumerate(heads):
+        offset = (-_before(along), -3.8 - row * LINE_POINTS)
+        write(axes, text, (0, 0), offset, "axes fraction", ha="right", **style)
+    down, coords = (0, -3.8 - len(along.sizes) * LINE_POINTS), ("data", "axes fraction")
+    placed = {along.places[at]: text for at, text in ratios.items()}
+    return {x: write(axes, t, (x, 0), down, coords, ha="center", **bold) for x, t in placed.items()}
+
+
+def _thin(axes: Axes, along: Along, ratios: dict[int, Annotation]) -> None:
+    """Keep the last tick, and of the others those whose labels, or ratios, have room."""
+    edge, kept = math.inf, []
+    labels = ["\n".join(map(str, each)) for each in zip(*along.sizes.values(), strict=True)]
+    for place, label in reversed([*zip(along.places.values(), labels, strict=True)]):
+        x = axes.transData.transform((place, 1.0))[0]
+        ratio = ratios[place].get_text() if place in ratios else ""
+        half = max(text_points(label), text_points(ratio, weight="bold")) / 2
+        has_room = x + half + TICK_GAP <= edge
+        edge = x - half if has_room else edge
+        kept.append(label if has_room else "")
+        if ratio:
+            ratios[place].set_visible(has_room)
+    axes.xaxis.set_major_formatter(FixedFormatter(kept[::-1]))
+
+
+# Names and numbers
+
+
+def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], *, is_valued: bool) -> list[End]:
+    """The ends of lines; where their values are not printed, with the last one."""
+    lasts = data.dropna(subset="value").drop_duplicates("line", keep="last")
+    ends = []
+    for row in rows_of(lasts):
+        is_band = row.implementation not in looks
+        ends_of_row = (row.low, row.high)
+        last = _span(ends_of_row) if is_band else measured(row.value, *ends_of_row)
+        text = str(row.line) if is_valued else f"{row.line} {last}"
+        look = BAND if is_band else looks[row.implementation]
+        ends.append(End(text, look, (float(row.place), float(row.value))))
+    return ends
+
+
+def name_ends(axes: Axes, ends: Sequence[End]) -> None:
+    """Write names of lines beside a panel, as near to their last points as the others allow.
+
+    A leader goes from the point to the name.
+    """
+    to_axes = axes.transData - axes.transAxes
+    points = [to_axes.transform(end.at) for end in ends]
+    order = np.argsort([y for _, y in points], kind="stable")
+    extent = LINE_POINTS / axes.get_window_extent().height
+    heights = spread([points[i][1] for i in order], extent)
+    for i, height in zip(order, heights, strict=True):
+        look, (x, y) = ends[i].look, points[i]
+        style: Style = {"color": look.text, "fontweight": "bold" if look.is_named else "normal"}
+        write(axes, ends[i].text, (1, height), (3, 0), "axes fraction", **style)
+        leader: Style = {"color": look.text, "lw": 0.5, "zorder": 1.5, "clip_on": False}
+        axes.plot([x, 1], [y, height], transform=axes.transAxes, **leader)
+
+
+Box = NDArray[np.float64]
+"""Left, bottom, right, top, in points; or the coordinates of points."""
+
+
+def _print_numbers(
+    axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], words: Sequence[Annotation]
+) -> None:
+    """Print each value at its point, clear of all points and all other numbers.
+
+    The highest at a value of the sweep is above its point if it can be, others are below. Where
+    there is no place at all, a value is not printed. The ends of lines come first.
+    """
+    points, lows, highs = (
+        axes.transData.transform(np.column_stack([data.place, data[end].fillna(data["value"])]))
+        for end in ("value", "low", "high")
+    )
+    taken = [*np.hstack([points - MARK, points + MARK])]
+    taken += [each.get_window_extent().extents for each in words]
+    lines = [points[(data.line == line).to_numpy()] for line in data.line.unique()]
+    paths = _sampled([*lines, *np.stack([lows, highs], axis=1)])
+    is_inner = data.duplicated("line") & data.duplicated("line", keep="last")
+    is_highest = data.groupby("at")["value"].transform("max") == data["value"]
+    for i in np.lexsort((~is_highest, is_inner)):
+        row = data.iloc[i]
+        text = measured(row["value"], row.low, row.high)
+        candidates = _beside(points[i], text_points(text), is_highest.iloc[i])
+        inside = [box for box in candidates if _is_free(box, taken, axes.get_window_extent())]
+        if inside:
+            crossed = [((paths > box[:2]) & (paths < box[2:])).all(axis=1).sum() for box in inside]
+            box = inside[int(np.argmin(crossed))]
+            taken.append(box)
+            x, y = (box[:2] + box[2:]) / 2 - points[i]
+            style: Style = {"color": looks[row.implementation].text, "ha": "center"}
+            write(axes, text, (row.place, row["value"]), (x, y), bbox=GROUND, zorder=2.8, **style)
+
+
+def _sampled(lines: Sequence[Box]) -> Box:
+    """Points along lines."""
+    shares = np.linspace(0, 1, 25)[:, None]
+    pairs = itertools.chain.from_iterable(map(itertools.pairwise, lines))
+    return np.concatenate([first + shares * (second - first) for first, second in pairs])
+
+
+def _beside(point: Box, width: float, is_highest: bool) -> list[Box]:
+    """The boxes that a number may have beside its point, the best first."""
+    x, y = point
+    up, down = (x - width / 2, y + MARK + 0.5), (x - width / 2, y - MARK - 0.5 - NUMBER)
+    left, right = x - MARK - 1 - width, x + MARK + 1
+    sides = [(each, y + by) for by in (1, -NUMBER - 1, -NUMBER / 2) for each in (right, left)]
+    corners = [*((up, down) if is_highest else (down, up)), *sides]
+    return [np.array([x, y, x + width, y + NUMBER]) for x, y in corners]
+
+
+def _is_free(box: Box, taken: Sequence[Box], frame: Any) -> bool:
+    is_inside = frame.y0 <= box[1] and box[3] <= frame.y1 + 4 and frame.x0 <= box[0]
+    overlaps = ((box[:2] < each[2:]).all() and (each[:2] < box[2:]).all() for each in taken)
+    return bool(is_inside and not any(overlaps))

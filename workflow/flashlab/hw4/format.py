@@ -37,12 +37,7 @@ def piece_shape(sizes: Sizes) -> Sizes:
 
 @contextmanager
 def open_input(path: Path) -> Iterator[tuple[BufferedReader, Sizes]]:
-    """Open an input file, checked to be as long as its header says, and positioned behind that.
-
-    Raises:
-        Hw4Error: no file of the format.
-        OSError: the file cannot be read.
-    """
+    """Open an input file behind its header; Hw4Error where it is not as long as that says."""
     with path.open("rb") as file:
         size, header = os.fstat(file.fileno()).st_size, file.read(HEADER.size)
         if len(header) < HEADER.size:

@@ -40,10 +40,7 @@ def write_case(path: Path, name: str, seed: int) -> None:
 def worst_error(source: Path, target: Path) -> float:
     """The largest difference of an element of the output from the reference; infinite for NaN.
 
-    Computed on the GPU where there is one.
-
-    Raises:
-        Hw4Error: the output has another size than the input asks for.
+    Hw4Error where the output has another size than the input asks for.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with open_input(source) as (file, sizes), target.open("rb") as results:
@@ -59,12 +56,9 @@ def worst_error(source: Path, target: Path) -> float:
 
 
 def judge_case(case: str, step: str, seed: int) -> tuple[float, dict[str, float]]:
-    """Write a case to a temporary folder, run a step on it, and compare.
+    """The largest error of a step on a case, and the seconds of the whole process and its parts.
 
-    Returns the largest error, and the seconds of the whole process, `time`, and of its parts.
-
-    Raises:
-        ProgramError: the program failed, with what it said.
+    ProgramError with what it said, where the program failed.
     """
     with tempfile.TemporaryDirectory(prefix="flashlab-hw4-") as folder:
         source, target = Path(folder, "in.bin"), Path(folder, "out.bin")
@@ -74,10 +68,7 @@ def judge_case(case: str, step: str, seed: int) -> tuple[float, dict[str, float]
 
 
 ROW = "{:<5}{:<17}{:<13}{:<8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>7}"
-COLUMNS = (
-    *("case", "B, N, d", "step", "verdict", "error"),
-    *("whole", "start", "compile", "buffers", "files", "copies", "kernel", "rest"),
-)
+COLUMNS = "case|B, N, d|step|verdict|error|whole|start|compile|buffers|files|copies|kernel|rest"
 
 
 def line(case: str, step: str, error: float, part: Mapping[str, float]) -> str:
@@ -96,15 +87,12 @@ def line(case: str, step: str, error: float, part: Mapping[str, float]) -> str:
 
 
 def judge(step_names: Sequence[str], names: Sequence[str], seed: int) -> int:
-    """Judge steps (default: the last) on cases (default: all), a line for each; 0 if all passed.
-
-    1 if one did not. Times are in seconds.
-    """
+    """Judge steps (default: the last) on cases (default: all), a line each; 1 if one failed."""
     if unknown := [name for name in names if name not in CASES]:
         raise Hw4Error(f"unknown case {unknown[0]}; the cases are t01 to t30")
     cases = list(names or CASES)
     chosen = [find_step(name).name for name in step_names or (None,)]
-    print(ROW.format(*COLUMNS))
+    print(ROW.format(*COLUMNS.split("|")))
     passed, total = 0, len(cases) * len(chosen)
     for case, step in itertools.product(cases, chosen):
         error, seconds = judge_case(case, step, seed)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import psutil
@@ -29,17 +28,15 @@ LADDER = KERNELS / "ladder"
 def steps() -> dict[str, Implementation]:
     """The steps of the ladder by name, the first one first."""
     after = {step.previous: step for step in find_implementations(LADDER).values()}
-    ordered: dict[str, Implementation] = {}
-    while step := after.pop([None, *ordered][-1], None):
+    ordered, step = dict[str, Implementation](), after.get(None)
+    while step:
         ordered[step.name] = step
+        step = after.get(step.name)
     return ordered
 
 
 def find_step(name: str | None) -> Implementation:
-    """The step of a name, in capitals or not; the last one where no name is given.
-
-    Raises Hw4Error if there is no such step.
-    """
+    """The step of a name, in capitals or not; the last one without a name. Hw4Error for none."""
     known = {step.casefold(): of_step for step, of_step in steps().items()}
     wanted = [*known][-1] if name is None else name.casefold()
     if wanted not in known:
@@ -48,19 +45,6 @@ def find_step(name: str | None) -> Implementation:
         names = ", ".join(step.name for step in known.values())
         raise Hw4Error(f"unknown step {name}{meant}; the steps are {names}")
     return known[wanted]
-
-
-def load_step(name: str | None) -> ModuleType:
-    """Import a step (`find_step`).
-
-    Raises:
-        Hw4Error: there is no such step, or a package that it imports is missing.
-    """
-    step = find_step(name)
-    try:
-        return load_kernel(step.path)
-    except ImportError as error:
-        raise Hw4Error(f"the step {step.name} cannot be imported: {error}") from error
 
 
 def _seconds_since_start() -> float:
@@ -76,13 +60,8 @@ def run_program(source: Path, target: Path, step_name: str | None) -> dict[str, 
 
     The files go through memory some batches at a time. `target` appears once it is complete.
     Returns the seconds of each of `PARTS`: `start` is from the start of the process to where its
-    work begins, with the interpreter, the imports and the device; `buffers` is the allocation of
-    the host's memory, which pinned memory makes long. Of a step that overlaps its copies with its
-    kernel, `overlapped` has all three together.
-
-    Raises:
-        Hw4Error: the file, the step or the device does not allow it.
-        OSError: a file cannot be read or written.
+    work begins; `buffers` allocates the host's memory, long where it is pinned; `overlapped` is
+    copies and kernel of a step that overlaps them. Hw4Error where file, step or device forbid it.
     """
     spent = dict.fromkeys(PARTS, 0.0)
 
@@ -95,13 +74,16 @@ def run_program(source: Path, target: Path, step_name: str | None) -> dict[str, 
     if target.is_dir():
         raise Hw4Error(f"{target}: is a folder; name the file to write")
     with open_input(source) as (file, sizes):
+        found = find_step(step_name)
         try:
-            step = Step(load_step(step_name))
+            step = Step(load_kernel(found.path))
             spent["start"] = _seconds_since_start()
             with timed("compilation"):
                 rows = 128 if sizes.seq_len % 128 == 0 else sizes.seq_len % 128
                 small = (np.zeros((1, rows, sizes.head_dim), np.float32) for _ in range(4))
                 step.copy_and_run(*small)
+        except ImportError as error:
+            raise Hw4Error(f"the step {found.name} cannot be imported: {error}") from error
         except NotImplementedError as error:
             raise Hw4Error(f"{error}; --step Sequential runs on the CPU") from error
         with timed("buffers"):

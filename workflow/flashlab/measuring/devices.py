@@ -42,8 +42,7 @@ def is_claimed(device: str) -> bool:
     """True if processes hold the CPU, or every visible GPU; False where no GPU is visible."""
     names = _devices(device)
     for name in names:
-        descriptor = _try_lock(name)
-        if descriptor is not None:
+        if (descriptor := _try_lock(name)) is not None:
             os.close(descriptor)
             return False
     return bool(names)
@@ -53,24 +52,20 @@ def is_claimed(device: str) -> bool:
 def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
     """Claim the CPU, or a visible GPU, for the block.
 
-    Of several GPUs it is that of the number `card`, counted round (`plan.runs`), or whichever is
+    Of several GPUs it is that of the number `card`, counted round (`plan.blocks`), or whichever is
     free first.
 
     Yields the environment variables that confine a child process to the claimed device.
     """
-    names = _devices(device)
+    names = [*_devices(device).items()]
     if not names:
         raise machine.MachineError("no NVIDIA GPU is visible any more; check nvidia-smi")
     if card is not None:
-        chosen = list(names)[card % len(names)]
-        names = {chosen: names[chosen]}
+        names = [names[card % len(names)]]
     while True:
-        for name, visible in names.items():
-            descriptor = _try_lock(name)
-            if descriptor is not None:
-                try:
+        for name, visible in names:
+            if (descriptor := _try_lock(name)) is not None:
+                with os.fdopen(descriptor):
                     yield {"CUDA_VISIBLE_DEVICES": visible}
-                finally:
-                    os.close(descriptor)
                 return
         time.sleep(POLL_SECONDS)

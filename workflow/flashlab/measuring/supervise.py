@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -61,10 +60,7 @@ first call of a library's operator, which takes several times as long as a short
 KEPT_BYTES = 2**40
 """More than any process frees: what glibc's allocator keeps for the process's next allocations."""
 
-OWN_SIGNALS = (
-    *(signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS),
-    *(signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS),
-)
+OWN_SIGNALS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
 """The signals that end a process for a fault of its own."""
 
 
@@ -75,17 +71,22 @@ class MeasuringError(Exception):
 # Starting the measuring process
 
 
-def process_variables() -> dict[str, str]:
-    """Every CPU, whatever Snakemake counts for the job, and threads that sleep while they wait.
+def job_environment() -> dict[str, str]:
+    """This process's environment, with the package importable and what measuring depends on.
 
-    Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
+    That is every CPU, whatever Snakemake counts for the job, and threads that sleep while they
+    wait: threads that spin cost a busy machine up to a hundred times the time of a short call.
     Freed memory stays with the process, as CUDA's allocator keeps it: else large tensors are mapped
     anew in each call on a CPU, whose page faults may take longer than the call. glibc reads this as
     a process starts. Inductor compiles in the process itself: a pool of workers costs more than a
     run's one or two kernels, and could not be forked. FlashAttention-4 keeps what it has compiled
     for later processes, as Triton and Inductor do anyway. PyTorch's profiler (Kineto) is silent.
     """
+    package = str(Path(__file__).parents[2])
+    search = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(search))),
         "OMP_NUM_THREADS": str(machine.cpu_count()),
         "OMP_WAIT_POLICY": "passive",
         "MALLOC_MMAP_THRESHOLD_": str(KEPT_BYTES),
@@ -94,14 +95,6 @@ def process_variables() -> dict[str, str]:
         "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1",
         "KINETO_LOG_LEVEL": "6",
     }
-
-
-def job_environment() -> dict[str, str]:
-    """This process's environment, with the package importable and the threads set."""
-    package = str(Path(__file__).parents[2])
-    search = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    search_path = os.pathsep.join(filter(None, dict.fromkeys(search)))
-    return {**os.environ, "PYTHONPATH": search_path, **process_variables()}
 
 
 def server_of(pid: int | None) -> Server | None:
@@ -179,7 +172,7 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
         name = signal_name(returncode)
         if name == "SIGKILL" and oom_kills:
             return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
-        if -returncode in OWN_SIGNALS:
+        if name in OWN_SIGNALS:
             return {"status": "error", "message": f"crashed: ended by signal {name}"}
         raise MeasuringError(
             f"the measuring process was ended from outside, by signal {name}; nothing is recorded, "
@@ -205,28 +198,24 @@ def _follow(
     """
     sections: list[Section] = []
     begin = time.monotonic()
-    deadline, is_open = begin + timeout_s, True
+    deadline, is_open, status = begin + timeout_s, True, None
     try:
         load_schema()  # beside the process's gate, long before anything is timed
-        while True:
+        while status is None and time.monotonic() < deadline:
+            if workflow is not None and has_ended(workflow):
+                raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
             try:
                 message = started.answer(POLL_SECONDS) if is_open else None
             except TimeoutError:
-                message = {}
-            else:
-                now = time.monotonic()
-                if message and "samples" in message:
-                    sections.append(
-                        Section(now - begin, message["samples"], bool(message["is_filled"]))
-                    )
-                begin = now
-            is_open = message is not None
-            if not is_open and (status := started.wait(POLL_SECONDS)) is not None:
-                return status, sections
-            if workflow is not None and has_ended(workflow):
-                raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
-            if time.monotonic() >= deadline:
-                return None, sections
+                continue
+            is_open, now = message is not None, time.monotonic()
+            if message:
+                timed, is_filled = message["samples"], bool(message["is_filled"])
+                sections.append(Section(now - begin, timed, is_filled))
+            begin = now
+            if not is_open:
+                status = started.wait(POLL_SECONDS)
+        return status, sections
     finally:
         started.kill()
 

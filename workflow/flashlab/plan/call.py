@@ -35,6 +35,7 @@ from flashlab.lab5.results import FolderError
 from flashlab.machine import MachineError
 from flashlab.plan import state
 from flashlab.plan.datasets import DatasetError
+from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
 from flashlab.plan.value import Plan, write_views
 
@@ -46,7 +47,7 @@ class CallError(Exception):
 ERRORS = (CallError, ConfigError, DatasetError, FolderError, ImplementationError, MachineError)
 """What a call can be refused for, each with one message for the user."""
 
-HOLDER = Path("results", "call.json")
+HOLDER = Path(".snakemake", "flashlab.json")
 """Host and process of the last call that held the folder."""
 
 LOOKS = {
@@ -55,59 +56,46 @@ LOOKS = {
 }
 """Snakemake's options by which it reads the rules and runs no job."""
 
-OTHER_REPORTS = ("compare", "grades")
-"""The reports that belong to no single benchmark."""
+OTHERS = {"compare": "compare", "grades": "grading"}
+"""The reports that belong to no single benchmark, and their folders of results."""
 
 NEEDED = {
-    **dict.fromkeys(("report/compare.pdf", "report/compare.html"), "compare"),
-    **dict.fromkeys((f"report/grades{end}" for end in (".pdf", ".csv")), "submissions"),
-    **{"report/grades-summary.csv": "submissions", "verify": "pdf"},
-    **dict.fromkeys(("freeze", "freeze_counters"), "name"),
+    "compare": (
+        r"(report/compare|results/compare/).+",
+        "say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]",
+    ),
+    "submissions": (
+        r"(report|results/grading)/grades.+",
+        "say what to grade: snakemake report/grades.pdf --config submissions=DIR",
+    ),
+    "pdf": ("verify", "say which report: snakemake verify --config pdf=PATH"),
+    "name": ("freeze.*", "say under which name: snakemake freeze --config name=NAME"),
 }
-"""The key of the configuration without which a target cannot be made."""
+"""The targets that cannot be made without a key of the configuration, and how to give it."""
 
-EXAMPLES = {
-    "compare": "say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]",
-    "submissions": "say what to grade: snakemake report/grades.pdf --config submissions=DIR",
-    "pdf": "say which report: snakemake verify --config pdf=PATH",
-    "name": "say under which name: snakemake freeze --config name=NAME",
-}
-
-_FILE = re.compile(r"(?:report/([^/]+)\.(?:pdf|html)|results/([^/]+)/.+)")
-
-
-def refuse_unknown_reports(arguments: Sequence[str]) -> None:
-    """ConfigError for a target in ``report/`` that no rule makes, with the reports there are."""
-    known = [*(benchmark.report for benchmark in BENCHMARKS.values()), *OTHER_REPORTS]
-    for before, argument in zip(["", *arguments], arguments, strict=False):
-        file = _FILE.fullmatch(argument.removeprefix("./"))
-        # `--report FILE` is Snakemake's own.
-        if file and file[1] and file[1] not in known and not before.startswith("--report"):
-            raise ConfigError(
-                f"{argument}: there is no report {file[1]}{nearest(file[1], known)}; "
-                f"there are {', '.join(known)}"
-            )
-
-
-def _benchmark_of(target: str) -> str | None:
-    """The benchmark whose file a target is, in ``report/`` or ``results/``; None for others."""
-    if not (file := _FILE.fullmatch(target.removeprefix("./"))):
-        return None
-    if file[1]:
-        return next((name for name, b in BENCHMARKS.items() if b.report == file[1]), None)
-    own = (name for name in BENCHMARKS if file[2].endswith(f"-{name}"))
-    return next(own, None if file[2] in ("grading", "compare") else DEFAULT.name)
+_FILE = re.compile(r"(?:\./)?(?:report/([^/]+)\.(?:pdf|html)|results/([^/]+)/.+)")
 
 
 def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:
     """The benchmark that a call names, by its targets or in its own layers; None for neither.
 
-    ConfigError for two of them.
+    ConfigError for two of them, and for a report that there is none of.
     """
-    asked: dict[str, str] = {}
-    for argument in arguments:
-        if name := _benchmark_of(argument):
-            asked.setdefault(name, argument)
+    reports = {benchmark.report: name for name, benchmark in BENCHMARKS.items()}
+    known, asked = [*reports, *OTHERS], dict[str, str]()
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        # `--report FILE` is Snakemake's own.
+        if before.startswith("--report") or not (file := _FILE.fullmatch(argument)):
+            continue
+        report, folder = file.groups()
+        if report and report not in known:
+            raise ConfigError(
+                f"{argument}: there is no report {report}{nearest(report, known)}; there are "
+                f"{', '.join(known)}"
+            )
+        if report not in OTHERS and folder not in OTHERS.values():
+            named = (name for name in BENCHMARKS if folder and folder.endswith(f"-{name}"))
+            asked.setdefault(reports[report] if report else next(named, DEFAULT.name), argument)
     if any({"benchmark", *BENCHMARKS} & layer.keys.keys() for layer in own):
         asked.setdefault(named_benchmark(own), "the call's configuration")
     if len(asked) > 1:
@@ -127,7 +115,6 @@ def layers_of(
     Snakemake reads these too, but does not say where in a file a mistake is, and takes the numbers
     in the nested values of ``--config`` for text.
     """
-    refuse_unknown_reports(arguments)
     own = [*map(read_layer, files), override_layer(overrides)]
     asked = asked_benchmark(arguments, own)
     file = config_file(asked or DEFAULT.name)
@@ -138,7 +125,7 @@ def layers_of(
 
 
 def hold_folder() -> int:
-    """Hold the folder's results until this process ends, or the file that is returned is closed.
+    """Hold the working directory until this process ends, or the file that is returned is closed.
 
     Snakemake's own lock, a file that a killed call leaves behind, is cleared where that call was of
     this host and its process is gone. It is what guards the folder against calls on other hosts.
@@ -148,16 +135,17 @@ def hold_folder() -> int:
     """
 
     def busy(remedy: str) -> CallError:
-        which = f"process {before.get('process')} on the host {before.get('host')}"
+        process, host = before.get("process"), before.get("host")
+        which = f"process {process}" if host == here else f"on the host {host}"
         return CallError(
             f"Another snakemake call ({which}) is working in this folder, so nothing was changed. "
             f"Wait for that one to end{remedy}; then call again."
         )
 
-    before, folder = dict[str, Any](), -1
+    here, before = socket.gethostname(), dict[str, Any]()
+    folder = os.open(".", os.O_RDONLY)
     try:
         HOLDER.parent.mkdir(exist_ok=True)
-        folder = os.open(HOLDER.parent, os.O_RDONLY)
         with suppress(OSError, ValueError):
             before = dict(read_json(HOLDER))
         try:
@@ -167,7 +155,7 @@ def hold_folder() -> int:
             raise busy("") from None
         except OSError:  # the filesystem has no such locks
             is_gone = not psutil.pid_exists(before.get("process", 0))
-        locks, here = Path(".snakemake", "locks"), socket.gethostname()
+        locks = HOLDER.parent / "locks"
         if any(locks.glob("*")):
             if not is_gone or before.get("host", here) != here:
                 raise busy(f", or if it was killed, remove {locks.absolute()}")
@@ -175,8 +163,7 @@ def hold_folder() -> int:
         write_json(HOLDER, {"host": here, "process": os.getpid()})
         return folder
     except (CallError, OSError) as error:
-        if folder >= 0:
-            os.close(folder)
+        os.close(folder)
         if isinstance(error, CallError):
             raise
         raise CallError(
@@ -212,10 +199,12 @@ def begin(
                 file.write(question.table)
         raise
     for argument in arguments:
-        key = NEEDED.get(argument.removeprefix("./"))
-        if key and key not in plan.config:
-            # Snakemake takes files that exist for sources, and would make nothing.
-            raise CallError(f"{argument}: {EXAMPLES[key]}")
+        for key, (target, example) in NEEDED.items():
+            if key not in plan.config and re.fullmatch(target, argument.removeprefix("./")):
+                # Snakemake takes files that exist for sources, and would make nothing.
+                raise CallError(f"{argument}: {example}")
+        if argument == "freeze":  # before anything is measured, not after
+            check_freezable(plan)
     if dry:
         folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)

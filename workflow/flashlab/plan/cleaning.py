@@ -79,9 +79,9 @@ def clean(yes: bool, records: bool) -> None:
     if not Path("Snakefile").is_file():
         raise CleaningError(f"{Path.cwd()} has no Snakefile, so it is not cleaned")
     held = hold_folder() if yes else None
-    found = (path for pattern in MADE for path in sorted(Path().glob(pattern)) if path != HOLDER)
+    found = (path for pattern in MADE for path in sorted(Path().glob(pattern)))
     cheap = {path.as_posix(): _without(path, MEASURED) for path in found}
-    cheap[SNAKEMAKE] = [Path(SNAKEMAKE)] if Path(SNAKEMAKE).exists() else []
+    cheap[SNAKEMAKE] = [path for path in Path(SNAKEMAKE).glob("*") if path != HOLDER]
     cheap = {name: paths for name, paths in cheap.items() if paths}
     measured = {path.as_posix(): [path] for path in MEASURED if path.exists()}
     gone = {**cheap, **(measured if records else {})}

@@ -20,12 +20,13 @@ MISSING = "is missing"
 
 
 def write_digests(output: Path, beside: Sequence[str] = ()) -> None:
-    """Write the digests of a file or folder, and of files `beside` it, to the list in its folder.
+    """Write the digests of a file or folder, and of others `beside` it, to the list in its folder.
 
     They replace all that the list says of this output. Jobs that end at once take turns; where the
     filesystem has no locks one digest may be lost, and the file counts as one of unknown origin.
     """
-    files = [output, *(output.with_name(name) for name in beside), *sorted(output.rglob("*"))]
+    outputs = [output, *(output.with_name(name) for name in beside)]
+    files = [file for each in outputs for file in (each, *sorted(each.rglob("*")))]
     made = [file for file in files if file.is_file() and not file.name.startswith(".")]
     names = {file.relative_to(output.parent).as_posix(): sha256_of(file) for file in made}
     with (output.parent / LIST).open("a+", encoding="utf-8", errors="replace") as file:
@@ -35,8 +36,8 @@ def write_digests(output: Path, beside: Sequence[str] = ()) -> None:
         text = file.read()
         before = text.splitlines()
         others = [(line, line.partition("  ")[2]) for line in before]
-        folder = f"{output.name}/"
-        kept = [line for line, name in others if name not in names and not name.startswith(folder)]
+        folders = tuple(f"{each.name}/" for each in outputs)
+        kept = [line for line, name in others if name not in names and not name.startswith(folders)]
         if kept != before or not text.endswith("\n"):  # a full disk cuts the last line off
             file.truncate(0)
             file.writelines(f"{line}\n" for line in kept)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -40,7 +39,9 @@ SAME_CODE = ("device_name", "provider")
 # What leaves doubts
 
 
-def _refuse(environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()) -> None:
+def refuse_doubtful(
+    environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()
+) -> None:
     """DatasetError for records of several commits, uncommitted changes, or parted blocks.
 
     Where there was no git, an environment says nothing of the first two.
@@ -72,7 +73,7 @@ def _refuse(environments: Iterable[Mapping[str, Any]], records: Iterable[Record]
         )
 
 
-def _refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
+def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
     """Refuse to add records, each a run and the name of its protocol, to a dataset that has them.
 
     DatasetError where it has some of them, or is of another device or dtype.
@@ -90,8 +91,25 @@ def _refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
         )
 
 
-def check_freezable(plan: Plan, dataset: str) -> None:
-    """Refuse records that cannot be frozen under this name, before they are measured.
+def lacking(plan: Plan, data: Path = DATA) -> list[str]:
+    """The planned records that the dataset of the configuration's name lacks, or has otherwise.
+
+    So a call that was cut off goes on, and one that has nothing to add measures nothing.
+    """
+
+    def is_kept(path: Path) -> bool:
+        sha256 = kept.get(path.name)
+        may_differ = plan.config["anonymous"] or not path.exists()
+        return sha256 is not None and (may_differ or sha256_of(path) == sha256)
+
+    folder = dataset_folder(data, plan.config["name"], find_benchmark(plan.benchmark))
+    there = read_dataset(folder).entries if (folder / MANIFEST).exists() else ()
+    kept = {entry.path.name: entry.sha256 for entry in there}
+    return [file for file in plan.orders if not is_kept(Path(file))]
+
+
+def check_freezable(plan: Plan) -> None:
+    """Refuse records that cannot be frozen, before they are measured.
 
     Raises:
         DatasetError: it is a preview, the dataset has some of the runs, or the records would be of
@@ -99,17 +117,17 @@ def check_freezable(plan: Plan, dataset: str) -> None:
     """
     if plan.config["quick"]:
         raise DatasetError("quick: a preview cannot be frozen; leave quick out")
-    benchmark = find_benchmark(plan.benchmark)
-    timed = [o for file, o in plan.orders.items() if file not in plan.counters]
+    benchmark, lacks = find_benchmark(plan.benchmark), lacking(plan)
+    timed = [plan.orders[file] for file in lacks if file not in plan.counters]
     runs = [(Run.of(benchmark, order["run"]), order["protocol"]["name"]) for order in timed]
-    _refuse_overlap(dataset_folder(DATA, dataset, benchmark), runs)
+    refuse_overlap(dataset_folder(DATA, plan.config["name"], benchmark), runs)
     if plan.config["freeze_anyway"]:
         return
-    there = [file for file in plan.orders if file not in plan.redo]
+    there = [file for file in lacks if file not in plan.redo]
     environments = [read_record(Path(file)).environment for file in there]
-    if len(there) < len(plan.orders):
+    if len(there) < len(lacks):
         environments.append(machine.commit_here())
-    _refuse(environments)
+    refuse_doubtful(environments)
 
 
 # The commands of the rules
@@ -148,14 +166,9 @@ def _add(
     write_json(folder / MANIFEST, {**manifest, "records": [*manifest["records"], *entries]})
 
 
-def _records(plan: Plan, *, counters: bool) -> dict[Path, Run]:
-    """The files of all planned records with their runs, or those of `counters` alone."""
+def _records(plan: Plan, files: Iterable[str]) -> dict[Path, Run]:
     benchmark = find_benchmark(plan.benchmark)
-    return {
-        Path(file): Run.of(benchmark, order["run"])
-        for file, order in plan.orders.items()
-        if not counters or file in plan.counters
-    }
+    return {Path(file): Run.of(benchmark, plan.orders[file]["run"]) for file in files}
 
 
 def freeze() -> None:
@@ -171,8 +184,19 @@ def freeze_counters() -> None:
     print(f"{DATA / plan.config['name']} now holds {count} more records of counters")
 
 
+def _kind_of(records: Iterable[Record]) -> tuple[str, str]:
+    """The kind of device and the dtype of all records; DatasetError where they are several."""
+    kinds = {(record.run.device, record.run.dtype) for record in records}
+    if len(kinds) != 1:
+        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        raise DatasetError(
+            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
+        )
+    return kinds.pop()
+
+
 def keep(plan: Plan, data: Path) -> Path:
-    """Keep the planned records as the dataset that the configuration names; its folder.
+    """Keep the planned records that the dataset of the configuration's name lacks; its folder.
 
     Its manifest also keeps the experiments that they were measured for, which a report of the
     dataset shows, and whether each was measured `alone` on its host. Records under a further
@@ -184,19 +208,16 @@ def keep(plan: Plan, data: Path) -> Path:
     """
     config, benchmark = plan.config, find_benchmark(plan.benchmark)
     folder = dataset_folder(data, config["name"], benchmark)
-    files = _records(plan, counters=False)
-    records = {path: read_record(path, run) for path, run in files.items()}
+    lacks = lacking(plan, data)
+    if {*lacks} <= {*plan.counters} < plan.orders.keys():
+        keep_counters(plan, data)
+        return folder
+    records = {path: read_record(path, run) for path, run in _records(plan, lacks).items()}
     if not config["freeze_anyway"]:
-        _refuse((record.environment for record in records.values()), records.values())
-    kinds = {(record.run.device, record.run.dtype) for record in records.values()}
-    if len(kinds) != 1:
-        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
-        raise DatasetError(
-            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
-        )
-    ((device, dtype),) = kinds
+        refuse_doubtful((record.environment for record in records.values()), records.values())
+    device, dtype = _kind_of(records.values())
     if (folder / MANIFEST).exists():
-        _refuse_overlap(folder, [(r.run, r.protocol["name"]) for r in records.values()])
+        refuse_overlap(folder, [(r.run, r.protocol["name"]) for r in records.values()])
         manifest = read_json(folder / MANIFEST)
     else:
         folder.mkdir(parents=True, exist_ok=True)
@@ -229,7 +250,7 @@ def keep_counters(plan: Plan, data: Path) -> int:
     there = read_dataset(folder)
     known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
     counted: dict[Path, Record] = {}
-    for path, run in _records(plan, counters=True).items():
+    for path, run in _records(plan, plan.counters).items():
         if run not in known or not path.is_file() or there.find_counters(run):
             continue
         record = read_record(path, run)
@@ -248,27 +269,18 @@ def keep_counters(plan: Plan, data: Path) -> int:
     return len(counted)
 
 
-def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
-
-
 def pack(data: Path, name: str) -> Path:
     """Write ``NAME.tar.xz`` beside a dataset's folder; unpacked in a project, it is its dataset.
 
     Raises:
         DatasetError: it would be larger than `MOST_BYTES`; nothing is written.
     """
-    target, part = data / f"{name}.tar.xz", data / f".{name}.tar.xz.part"
-    with tarfile.open(part, "w:xz") as packed:
-        packed.add(data / name, f"data/{name}", filter=_without_owner)
-    size = part.stat().st_size
-    if size > MOST_BYTES:
+    base, inside = str(data / f".{name}"), f"{data.name}/{name}"
+    part = Path(shutil.make_archive(base, "xztar", data.parent, inside, owner="root", group="root"))
+    if (size := part.stat().st_size) > MOST_BYTES:
         part.unlink()
         raise DatasetError(
             f"{data / name} is not packed: it would take {size / 2**20:.1f} MiB, and "
             f"{MOST_BYTES / 2**20:.0f} MiB are the most; record its parts under names of their own"
         )
-    part.rename(target)
-    return target
+    return part.rename(data / f"{name}.tar.xz")

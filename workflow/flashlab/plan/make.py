@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +10,14 @@ from typing import Any
 
 from flashlab import machine
 from flashlab.anonymity import anonymous_text
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
-from flashlab.lab5.experiments import experiments_of as experiments_from
-from flashlab.lab5.importing import import_plan
 from flashlab.plan import datasets, identity, state
-from flashlab.plan.datasets import Dataset, Entry, run_of
+from flashlab.plan.datasets import Dataset
 from flashlab.plan.experiments import experiments_of, of_held, protocol_of
+from flashlab.plan.importing import Imports, imported
 from flashlab.plan.plan_files import results_of
 from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
 from flashlab.plan.upgrades import upgrade_notices
@@ -34,9 +30,6 @@ BUNDLED = Path(__file__).parents[3] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 LOCAL = "local"
-
-Imports = dict[str, dict[str, Any]]
-"""The files of an imported folder to convert, by the path of the record."""
 
 
 def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
@@ -187,63 +180,15 @@ def _recorded(
                 f"--config: import: takes results of the course's script, which measures "
                 f"{DEFAULT.name}; leave it out, or leave out benchmark={benchmark.name}"
             )
-        return _imported(layers, known)
+        folder, own = Path(str(_last(layers, "import"))), _last(layers, "name")
+        taken = {path.name for data in (DATA, BUNDLED) for path in data.glob("*/")} | {LOCAL}
+        return imported(folder, known, taken, own, _last(layers, "device_name"))
     if not isinstance(name, str) or name == LOCAL or not datasets.NAME.fullmatch(name):
         return None, {}, []
     here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
     is_bundled = bundled.is_dir() and not here.is_dir()
     data = Path(os.path.relpath(BUNDLED)) if is_bundled else DATA
     return datasets.read_recorded(data, name, benchmark), {}, []
-
-
-def _name_of(folder: Path, given: str | None) -> str:
-    """The name of an imported dataset: the given one, or one like the folder's.
-
-    ConfigError where the given one is taken.
-    """
-
-    def is_taken(name: str) -> bool:
-        return name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED))
-
-    if given is not None:
-        if is_taken(given):
-            raise ConfigError(
-                f"--config: import: the name {given} is taken; give another one with name=NAME"
-            )
-        return given
-    name = re.sub("[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-_") or "imported"
-    return f"{name}-imported" if is_taken(name) else name
-
-
-def _imported(
-    layers: Sequence[Layer], known: Collection[str]
-) -> tuple[Dataset, Imports, list[str]]:
-    """The folder that ``import`` names, planned; FolderError as of `importing.import_plan`."""
-    folder = Path(str(_last(layers, "import")))
-    given, device = _last(layers, "name"), _last(layers, "device_name")
-    name = _name_of(folder, given if isinstance(given, str) else None)
-    orders, notices = import_plan(folder, known, device if isinstance(device, str) else None)
-    home = results_of(name, DEFAULT)
-    entries = tuple(
-        Entry(run_of(order), order["protocol"], home / order["record"], None, order["process"])
-        for order in orders
-    )
-    measured: dict[Shape, set[str]] = {}
-    for entry in entries:
-        measured.setdefault(Shape.of(entry.run), set()).add(entry.run.implementation)
-    protocols = Counter(str(entry.protocol["name"]) for entry in entries)
-    run = entries[0].run
-    dataset = Dataset(
-        name=name,
-        device=run.device,
-        dtype=run.dtype,
-        protocol=protocols.most_common(1)[0][0],
-        config=experiments_from(measured, run.device),
-        ceilings=None,
-        entries=entries,
-    )
-    imports = {e.path.as_posix(): order for e, order in zip(entries, orders, strict=True)}
-    return dataset, imports, notices
 
 
 def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> tuple[list[Layer], list[str]]:

@@ -10,19 +10,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab import machine
-from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config.messages import nearest
-from flashlab.plan import call
-from flashlab.plan.datasets import MANIFEST, DatasetError, dataset_folder, read_dataset
-from flashlab.plan.freezing import check_freezable, pack
-from flashlab.plan.make import DATA, make
-from flashlab.plan.value import Plan
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.freezing import pack
+from flashlab.plan.make import DATA
 from flashlab.plan.watching import WORKFLOW_PID
-from flashlab.records import COUNTERS, RecordError, read_record
+from flashlab.records import RecordError, read_record
 
 PARTS = Path("config", "record")
 INTERRUPTED = 130
@@ -33,30 +30,6 @@ def part_names() -> list[str]:
     return sorted(file.stem for file in PARTS.glob("*.yaml"))
 
 
-def plan_part(part: str, files: Sequence[Path] = (), given: Iterable[str] = ()) -> Plan:
-    """A part of a dataset, with the ``--configfile`` files and ``--config`` of a call laid over it.
-
-    Raises:
-        DatasetError: there is no part of this name.
-        `call.ERRORS`: as of `make`.
-    """
-    if part not in (known := part_names()):
-        raise DatasetError(
-            f"there is no part {part}{nearest(part, known)}; there are {', '.join(known)}, each a "
-            f"file in {PARTS}"
-        )
-    return make(*call.layers_of((), [PARTS / f"{part}.yaml", *files], given))
-
-
-def lacking(plan: Plan, dataset: str) -> dict[str, bool]:
-    """The planned records that a dataset lacks, each with whether it is of counters."""
-    folder = dataset_folder(DATA, dataset, find_benchmark(plan.benchmark))
-    there = read_dataset(folder).entries if (folder / MANIFEST).exists() else ()
-    kept = {entry.path.name for entry in there}
-    lacked = (file for file in plan.orders if Path(file).name not in kept)
-    return {file: plan.orders[file]["protocol"]["name"] == COUNTERS for file in lacked}
-
-
 def has_result(path: Path) -> bool:
     """True if a record is there that is not of an error."""
     try:
@@ -65,12 +38,14 @@ def has_result(path: Path) -> bool:
         return False
 
 
-def _snakemake(target: str, plan: Plan, arguments: Sequence[str]) -> int:
-    """Make a target with Snakemake, which ends when this process does; its status."""
-    cards = len(machine.gpus()) if plan.device == "cuda" else 0
-    command = [sys.executable, "-m", "flashlab.terminal", target, "--logger=flashlab"]
+def _freeze(part: str, files: Sequence[Path], arguments: Sequence[str]) -> int:
+    """Freeze a part with Snakemake, which ends when this process does; its status."""
+    cards = len(machine.gpus())
+    command = [sys.executable, "-m", "flashlab.terminal", "freeze", "--logger=flashlab"]
     command += ["--cores", str(2 * cards or 1)]
     command += ["--resources", f"gpu={cards}"] if cards else []
+    command += ["--configfile", str(PARTS / f"{part}.yaml"), *map(str, files)]
+    print(f"\n{part}:", flush=True)
     # Snakemake heeds an interrupt, too, and is waited for.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -83,41 +58,33 @@ def _snakemake(target: str, plan: Plan, arguments: Sequence[str]) -> int:
 def record(
     dataset: str, parts: Sequence[str], options: argparse.Namespace, arguments: Sequence[str]
 ) -> int:
-    """Measure and freeze these parts of a dataset, and pack it; the exit status.
+    """Measure and freeze what a dataset lacks of these parts, and pack it; the exit status.
 
-    What the dataset has is left out, so that the same call goes on where one was cut off.
+    Each part is first planned: where one cannot be frozen, nothing is measured.
 
     Raises:
-        `call.ERRORS`: a part cannot be planned, or not be frozen under this name; nothing was
-            measured.
+        DatasetError: there is no part of a name, or the dataset is too large to be packed.
     """
-    given = [f"name={dataset}", "again=blocks", *options.config]
-    plans = {part: plan_part(part, options.configfile, given) for part in parts}
-    targets, missing = dict[str, str](), list[str]()
-    for part, plan in plans.items():
-        lacks = lacking(plan, dataset)
-        left = sum(file in plan.redo for file in lacks)
-        print(f"{part}: {len(lacks)} of {len(plan.orders)} records to keep, {left} to measure")
-        for notice in plan.upgrades if left else ():
-            print(f"  {notice}")
-        if lacks:
-            targets[part] = "freeze_counters" if all(lacks.values()) else "freeze"
-        missing += lacks
-        if targets.get(part) == "freeze":
-            check_freezable(plan, dataset)
-    if options.dry_run:
-        return 0
-    for part, target in targets.items():
-        print(f"\n{part}: {target}", flush=True)
-        files = ["--configfile", str(PARTS / f"{part}.yaml"), *map(str, options.configfile)]
-        configured = [*files, "--config", *given, *arguments]
-        if _snakemake(target, plans[part], configured) == INTERRUPTED:
+    known = part_names()
+    if unknown := [part for part in parts if part not in known]:
+        raise DatasetError(
+            f"there is no part {unknown[0]}{nearest(unknown[0], known)}; there are "
+            f"{', '.join(known)}, each a file in {PARTS}"
+        )
+    given = ["--config", f"name={dataset}", "again=blocks", *options.config, *arguments]
+    for part in parts:
+        if status := _freeze(part, options.configfile, [*given, "--dry-run"]):
+            return status
+    for part in () if options.dry_run else parts:
+        if _freeze(part, options.configfile, given) == INTERRUPTED:
             return INTERRUPTED
-    if (DATA / dataset).is_dir():
-        print(f"{(packed := pack(DATA, dataset))} holds it; elsewhere: tar -xf {packed.name}")
-    if failed := [file for file in missing if not has_result(Path(file))]:
-        print(f"{len(failed)} records are missing or errors, such as {failed[0]}")
-    return int(bool(failed))
+    if options.dry_run or not (DATA / dataset).is_dir():
+        return int(not options.dry_run)
+    packed, kept = pack(DATA, dataset), [*(DATA / dataset).rglob("records/*.json")]
+    print(f"{packed} holds {len(kept)} records; elsewhere: tar -xf {packed.name}")
+    if errors := [path for path in kept if not has_result(path)]:
+        print(f"{len(errors)} of them are errors, such as {errors[0]}")
+    return int(bool(errors))
 
 
 def main(words: Sequence[str]) -> int:
@@ -142,7 +109,7 @@ def main(words: Sequence[str]) -> int:
         return record(words[0], words[1:first] or part_names(), options, arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except call.ERRORS as error:
+    except (DatasetError, machine.MachineError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -59,9 +59,7 @@ OVERVIEW = {
     "strips": ("strips.label", "caption.strips", "short.strips"),
     "longest": ("longest.label", "caption.longest", "short.longest"),
     "clocks": ("clocks.label", "caption.clocks"),
-    "steps": ("steps.label", "caption.steps"),
-    "split": ("split.label", "caption.split"),
-    "profile": ("profile.label", "caption.profile.sizes"),
+    "profile": ("profile.label", "caption.profile"),
 }
 """The messages of each figure across experiments: its label, caption, and printed caption."""
 

@@ -10,11 +10,11 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
+from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.stage import draw_figures
 from flashlab.files import write_json
 from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
 from flashlab.plan.experiments import Experiment, experiments_of, of_held, runs_of
@@ -117,12 +117,12 @@ def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -
 
 
 def _run_stages(experiments: Sequence[Experiment], results: Path, ceilings: Path | None) -> None:
-    """Run the stages from records to figures across experiments, as the rules do."""
+    """Run the stages from records to figures, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     tables, languages = results / "tables", results / LANGUAGES
     make_tables(results, ceilings, tables)
     observe(plans, tables, ceilings, results / OBSERVATIONS)
-    draw_overview(plans, tables, results / COMPARISONS, languages, results / "overview")
+    draw_figures(plans, tables, ceilings, languages, 1, results / FIGURES, results / "overview")
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
@@ -166,8 +166,5 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
         config_file.write_bytes(attachments[CONFIG])
-        plans = [experiment_file(results, experiment.name) for experiment in experiments]
-        shared = results / "tables", ceilings, results / LANGUAGES
-        draw_figures(plans, *shared, 1, results / FIGURES)
         write_report(config_file, results, ceilings, output, given)
         return output.read_bytes()

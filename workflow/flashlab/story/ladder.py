@@ -139,7 +139,7 @@ class Ladder(Numbers):
     @cached_property
     def units(self) -> dict[str, str]:
         """The unit that is nearest to its limit, of each step where it is at `LIMIT` or above."""
-        shares = self.counters[[*UNITS]].fillna(0.0)
+        shares = self.counters[[*UNITS]].fillna(0.0).round(2)  # as they are printed
         near = shares[shares.max(axis=1) >= LIMIT]
         return {str(name): str(row.idxmax()) for name, row in near.iterrows()}
 

@@ -50,7 +50,6 @@ STAGES = {
     "tables": "Tables",
     "figures": "Figures of the experiments",
     "observations": "Observations",
-    "overview": "Figures across the experiments",
     "report": "Report",
     "page": "HTML page",
     "freeze": "Recorded dataset",

@@ -134,16 +134,16 @@ def _of_pass(s: Sweep, name: str, key: str, at: int) -> dict[str, Any] | None:
     activity = number(s.medians(f"{key}_matrix_activity"), at, name) / 100
     about = {"name": name, "rate": rate, "activity": activity}
     if rows.empty or copy_rate(s) != copy_rate(s):
-        return clause("bound_whole", kind=clause(key), **about) if rate >= BOUND else None
+        return clause("bound_whole", kind=key, **about) if rate >= BOUND else None
     shares = rows.ms / rows.ms.sum()
     near = (rows.bytes / rows.ms / copy_rate(s) >= BOUND) & (rows.memory >= rows.compute)
     held = float(shares[near].sum())
     if held >= MOSTLY and rate >= BOUND:
-        return clause("bound_whole", kind=clause(key), **about)
+        return clause("bound_whole", kind=key, **about)
     kinds = {
         str(kind): float(shares[near & (rows.kind == kind)].sum()) for kind in rows.kind.unique()
     }
-    named = [clause("kernel", kind=clause(k), share=x) for k, x in kinds.items() if x >= NAMED]
+    named = [clause("kernel", kind=k, share=x) for k, x in kinds.items() if x >= NAMED]
     if held < PARTLY or not named:
         return None
     by_kind = shares[~near].groupby(rows.kind[~near]).sum()
@@ -152,8 +152,8 @@ def _of_pass(s: Sweep, name: str, key: str, at: int) -> dict[str, Any] | None:
     compute = float((mine.compute * mine.ms).sum() / mine.ms.sum()) / 100
     rest = None
     if by_kind[busiest] >= NAMED and compute >= BOUND:
-        rest = clause("kernel_busy", kind=clause(busiest), share=float(by_kind[busiest]), x=compute)
-    return clause("bound_part", kind=clause(key), **about, named=named, rest=rest)
+        rest = clause("kernel_busy", kind=busiest, share=float(by_kind[busiest]), x=compute)
+    return clause("bound_part", kind=key, **about, named=named, rest=rest)
 
 
 def _fewer(s: Sweep, names: list[str], at: int, key: str) -> dict[str, Any] | None:
@@ -163,7 +163,7 @@ def _fewer(s: Sweep, names: list[str], at: int, key: str) -> dict[str, Any] | No
     if not times or min(times) < 2:
         return None
     says = "fewer_one" if len(names) == 1 else "fewer_many"
-    return clause(says, who=roles.group(s, names, short=True), kind=clause(key), x=min(times))
+    return clause(says, who=roles.group(s, names, short=True), kind=key, x=min(times))
 
 
 def line_of(s: Sweep, key: str) -> tuple[float, float] | None:
@@ -230,7 +230,7 @@ def faults(s: Sweep) -> Observation | None:
         return None
     cost, count, metric, (_, name, at) = max(found)
     key = next(key for key, m in PASSES.items() if m == metric)
-    facts = {"p": s.symbol, "at": int(at), "name": name, "kind": clause(key)}
+    facts = {"p": s.symbol, "at": int(at), "name": name, "kind": key}
     rows = [{"table": "runs.csv", "experiment": s.name, "implementation": name, "at": int(at)}]
     return Observation("faults", s.name, {**facts, "faults": count, "share": cost}, rows)
 

@@ -55,7 +55,7 @@ def _of_pass(s: Sweep, key: str, many: int) -> dict[str, Any]:
     says = "pass_same" if not of["faster"] and not of["slower"] else "pass_changes"
     changes = [clause(f"pass_{verdict}", of=each) for verdict, each in of.items() if each]
     x = roles.span(known.values()) if known else [1.0, 1.0]
-    return clause(says if known else "pass_unknown", kind=clause(key), x=x, parts=changes, **of)
+    return clause(says if known else "pass_unknown", kind=key, x=x, parts=changes, **of)
 
 
 def packed(s: Sweep) -> Observation | None:

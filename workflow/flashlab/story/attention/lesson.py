@@ -51,8 +51,8 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     found = roles.change(speeds)
     if len(speeds) < FEW:
         return "two"
-    ends_shrink = number(speeds, speeds.index[0], "low") > number(speeds, speeds.index[-1], "high")
-    if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and ends_shrink:
+    shrinks = roles.towards(speeds) == "shrinks"
+    if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and shrinks:
         return "catch_up"
     if found in ("peaks", "dips"):
         return "peaks"
@@ -65,8 +65,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
         n for n in roles.subjects(s) if roles.change(roles.even(s.speed(TOTAL, n))) == opposite
     ]
     facts["against"] = clause("against", names=against) if against else None
-    kind = s.symbol if s.symbol in "NBHE" else "other"
-    facts["sweep"] = clause(f"{'more' if found == 'grows' else 'less'}_{kind}", p=s.symbol)
+    facts["sweep"] = clause("the_more", p=s.symbol)
     if s.symbol == "H" and found == "grows" and (sizes := head_sizes(s)) and sizes["good"]:
         facts["good"] = clause("good_heads", d=sizes["good"])
     if s.symbol == "N":
@@ -108,12 +107,14 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
             mask = ("with" if "true" in variant else "without") if alone else "any"
             places = found.setdefault((name, status), {})
             places.setdefault((s.symbol, mask), set()).add(at)
-    known = {"incorrect", "oom", "unsupported", "error", "implausible"}
     return [
         clause(
-            f"gone_{status if status in known else 'other'}",
+            "gone",
             name=name,
-            at=[clause(f"where_{mask}", p=p, at=sorted(at)) for (p, mask), at in places.items()],
+            status=status,
+            places=[
+                clause(f"where_{mask}", p=p, at=sorted(at)) for (p, mask), at in places.items()
+            ],
         )
         for (name, status), places in found.items()
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from flashlab.analysis.frames import Sweep, number, word
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import counted, kernels
-from flashlab.story.attention.roles import MEMORY, PASSES, TOTAL
+from flashlab.story.attention.roles import MEMORY, PASSES, TOTAL, margins
 from flashlab.story.observation import Observation, clause
 
 OFF, ON = "causal=false", "causal=true"
@@ -144,7 +144,7 @@ def _operators_why(s: Sweep, base: str, last: int) -> Observation | None:
 def widened(s: Sweep) -> dict[str, list[float]]:
     """The lead over the baseline without and with the mask at the last value, where it is wider.
 
-    Of the subjects whose intervals exclude each other, by name.
+    Of the subjects whose intervals are apart by more than the margin, by name.
     """
     at, found = mask_ends(s), {}
     if not at or not roles.has_baseline(s):
@@ -154,7 +154,7 @@ def widened(s: Sweep) -> dict[str, list[float]]:
         if at[1] in odd.get(name, ()) or at[1] in odd.get(s.data.baseline, ()):
             continue
         off, on = (s.speed(TOTAL, name, variant=v) for v in (OFF, ON))
-        if number(on, at[1], "low") > number(off, at[1], "high"):
+        if number(on, at[1], "low") > number(off, at[1], "high") * margins(1):
             found[name] = [number(each, at[1], "x") for each in (off, on)]
     return found
 

@@ -200,7 +200,7 @@ def _movements(data: Dataset) -> list[dict[str, Any]]:
             continue
         ends = sorted(int(str(each)) for each in (speeds.x.idxmin(), speeds.x.idxmax()))
         first, last = (speeds.loc[each] for each in ends)
-        if first.high < last.low or last.high < first.low:
+        if roles.beyond(first, last) or roles.beyond(last, first):
             found.append(clause("moves", p=s.symbol, at=ends, name=name, **_moved(first, last)))
     return sorted(found, key=lambda each: -abs(math.log(each["ends"][1] / each["ends"][0])))
 
@@ -237,7 +237,7 @@ def decides(data: Dataset) -> Observation | None:
         each["whose"] = clause("whose", name=each["name"]) if several else None
     facts = {
         "of": shown,
-        "what": clause(f"what_{'mask' if first['says'] == 'moves_mask' else first['p']}"),
+        "what": "mask" if first["says"] == "moves_mask" else first["p"],
     }
     facts |= {"names": sorted(names)}
     rows = data.comparisons.iloc[sorted(row for each in shown for row in each["rows"])]
@@ -353,8 +353,8 @@ def _passes(data: Dataset) -> Observation | None:
         return None
     facts = {
         "name": name,
-        "more": clause(more),
-        "less": clause(less),
+        "more": more,
+        "less": less,
         "x": [x[more]["x"], x[less]["x"]],
     }
     facts["base"] = data.baseline
@@ -389,7 +389,7 @@ def cost(data: Dataset) -> Observation | None:
             "slow_masked" if row.several and row.variant == ON else "slow",
             **{
                 "name": row["name"],
-                "kind": clause(row.key),
+                "kind": row.key,
                 "p": row.p,
                 "at": int(row["at"]),
                 "x": float(row.x),

@@ -128,13 +128,18 @@ def head_dims(s: Sweep) -> dict[int, int]:
 # How a lead changes
 
 
+def beyond(one: Any, other: Any) -> bool:
+    """True if a speed's interval lies above another's by more than the margin."""
+    return bool(one.low > other.high * margins(1))
+
+
 def change(speeds: pd.DataFrame) -> str:
     """How a lead changes along a sweep, by its intervals.
 
     ``peaks`` or ``dips``: an inner one lies beyond both ends by two margins; ``grows`` or
-    ``shrinks``: those of the ends exclude each other by more than three margins in all; ``hardly``:
-    they exclude each other by less; ``constant``: all are within three margins; else ``open``.
-    ``unknown`` where there are no two intervals.
+    ``shrinks``: that of one end lies beyond the other's by one; ``constant``: all are within three
+    margins; ``hardly``: so, but those of the ends exclude each other; else ``open``. ``unknown``
+    where there are no two intervals.
     """
     known = speeds.dropna(subset=["low", "high"])
     if len(known) < 2:
@@ -145,12 +150,14 @@ def change(speeds: pd.DataFrame) -> str:
         return "peaks"
     if any(high[i] * margins(2) < min(low[0], low[-1]) for i in inner):
         return "dips"
-    apart = low[-1] > high[0] or low[0] > high[-1]
     if max(high) / min(low) <= margins(3):
-        return "hardly" if apart else "constant"
-    if apart:
-        return "grows" if low[-1] > high[0] else "shrinks"
-    return "open"
+        return "hardly" if low[-1] > high[0] or low[0] > high[-1] else "constant"
+    return _of_ends(known) or "open"
+
+
+def _of_ends(known: pd.DataFrame) -> str | None:
+    first, last = known.iloc[0], known.iloc[-1]
+    return "grows" if beyond(last, first) else "shrinks" if beyond(first, last) else None
 
 
 def towards(speeds: pd.DataFrame) -> str | None:
@@ -158,14 +165,10 @@ def towards(speeds: pd.DataFrame) -> str | None:
 
     None where it is not shown.
     """
-    found = change(speeds)
-    if found in ("constant", "hardly"):
-        return "keeps"
     known = speeds.dropna(subset=["low", "high"])
-    if len(known) < 2:
-        return None
-    first, last = known.iloc[0], known.iloc[-1]
-    return "grows" if last.low > first.high else "shrinks" if first.low > last.high else None
+    if change(speeds) in ("constant", "hardly"):
+        return "keeps"
+    return _of_ends(known) if len(known) > 1 else None
 
 
 def leaders(s: Sweep, variant: str = "") -> dict[int, str]:

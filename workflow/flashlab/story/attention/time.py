@@ -30,8 +30,10 @@ def fold(s: Sweep, name: str, first: int, last: int, work: float) -> Clause:
     x = number(times, last) / number(times, first)
     least, most = _grown(s, name, first, last)
     says = "fold"
-    if x <= FLAT:
-        says = "fold_flat" if x >= 1 / FLAT else "fold_falls"
+    if x < 1 / FLAT and most < 1:
+        says = "fold_falls"
+    elif 1 / margins(2) <= x <= FLAT:
+        says = "fold_flat"
     elif most < work / margins(2):
         says = "fold_below"
     elif least > work * margins(2):

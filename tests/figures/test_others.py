@@ -1,0 +1,241 @@
+"""Dots, bars, a curve, and the figures across experiments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from figures.drawn import (
+    BOTH,
+    SIZES,
+    Results,
+    clipped,
+    dataset_of,
+    drawn,
+    lines_of,
+    overlapping,
+    sweep_of,
+    texts_of,
+)
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from flashlab.analysis.frames import Dataset, Sweep
+from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.benchmarks.training.declaration import TRAINING
+from flashlab.figures.stage import across
+from flashlab.figures.style import COLOURS, GREY
+
+TIMES = {
+    "Pytorch": [0.0972, 0.578, 1.83],
+    "Flash2": [0.0234, 0.136, 0.46],
+    "Flex": [0.03, 0.124, "incorrect"],
+    "Flash4": [0.0266, 0.117, 0.346],
+    "FlashLab": [0.0181, 0.116, 0.306],
+}
+THREE = (128, 512, 1024)
+
+
+# Dots
+
+
+def test_every_time_of_many_is_printed_beside_its_dot_bold_near_the_best() -> None:
+    figure = drawn(sweep_of(TIMES, THREE), "time", languages=["en"])
+    first, second, third = figure.axes
+    assert first.get_title() == "N = 128 (ms)"
+    assert [label.get_text() for label in first.get_yticklabels()] == list(TIMES)
+    weights = {(text.get_text(), text.get_fontweight()) for text in second.texts}
+    # 0.116 and 0.117 are within the margin of one another, 0.124 is not.
+    assert {("0.12", "bold"), ("0.12", "normal"), ("0.58", "normal")} <= weights
+    assert [line.get_ydata().tolist() for line in third.lines if line.get_marker() == "x"] == [
+        [2.5]
+    ]
+    assert {"Forward", "Backward", "incorrect"} <= set(texts_of(figure))
+    assert overlapping(figure) == clipped(figure) == []
+
+
+@pytest.mark.parametrize(
+    ("variants", "count"), [([False], 5), ([False, True], 5), ([False], 3)], ids=str
+)
+def test_times_of_few_or_with_a_mask_are_lines(variants: list[bool], count: int) -> None:
+    chosen = {name: TIMES[name] for name in list(TIMES)[:count]}
+    figure = drawn(sweep_of(chosen, THREE, variants), "time")
+    assert (len(figure.axes) == len(THREE)) == (count > 3 and len(variants) == 1)
+
+
+# Bars and a curve
+
+
+def training(**results: Any) -> Dataset:
+    """Implementations at one seed, compiled and not."""
+    rows = {name: [value] for name, value in results.items()}
+    measured = {metric.name for metric in TRAINING.measured} - {"gpu_busy_time"}
+    return dataset_of(rows, [1337], (False, True), of="seed", benchmark=TRAINING.having(measured))
+
+
+def bars_of(figure: Figure) -> list[Rectangle]:
+    return [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+
+
+def test_alternatives_are_bars_of_which_the_ends_are_printed_or_what_became_of_them() -> None:
+    data = training(Pytorch=120.0, Flash2=40.0, Flex="oom")
+    figure = drawn(data.sweeps[0], "time")
+    assert [bar.get_width() for bar in bars_of(figure)] == [120.0, 180.0, 40.0, 60.0]
+    said = texts_of(figure)
+    assert said.count("× 記憶體不足 out of memory") == 2
+    assert {"180", "40.0", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= {*said, "40.0"}
+    assert not {"120", "60", "60.0"} & {*said}
+    assert overlapping(figure) == clipped(figure) == []
+
+
+def test_the_bar_of_a_time_is_split_into_when_the_gpu_was_busy_and_idle() -> None:
+    without = training(Pytorch=120.0, Flash2=80.0)
+    key = ("seed", "compile=false", "gpu_busy_time", "Flash2", 1337)
+    index = pd.MultiIndex.from_tuples([key], names=without.values.index.names)
+    busy = pd.Series([32.0], index, name="value")
+    measured = replace(
+        without, benchmark=TRAINING, values=pd.concat([without.values, busy]).sort_index()
+    )
+    assert "GPU 忙碌 GPU busy" not in texts_of(drawn(without.sweeps[0], "time"))
+    figure = drawn(measured.sweeps[0], "time")
+    whole, inner = (next(b for b in bars_of(figure) if b.get_width() == w) for w in (80.0, 32.0))
+    assert (inner.get_x(), inner.get_y()) == (whole.get_x(), whole.get_y())
+    assert (whole.get_alpha() or whole.get_facecolor()[3]) < inner.get_facecolor()[3] == 1
+    assert {"GPU 忙碌 GPU busy", "GPU 閒置 GPU idle"} <= set(texts_of(figure))
+
+
+def test_curves_are_drawn_with_their_differences_from_the_naive_one(tmp_path: Path) -> None:
+    data = replace(training(Pytorch=1.0, Flash2=1.0), folder=tmp_path)
+    runs = data.runs.reset_index().drop(columns=["variant", "at"])
+    rows = [
+        {**row, "process": process, "metric": "loss", "index": step, "value": value + 9 * process}
+        for number, row in enumerate(runs.to_dict("records"))
+        for process in (0, 1)  # of which the first counts
+        for step, value in enumerate([4.0, 3.0 + number, 2.0])
+    ]
+    folder = tmp_path / "tables" / "seed"
+    folder.mkdir(parents=True)
+    pd.DataFrame(rows).to_csv(folder / "curves.csv", index=False)
+    figure = drawn(data.sweeps[0], "loss")
+    upper, lower = ([list(line.get_ydata()) for line in axes.lines] for axes in figure.axes)
+    first = runs.implementation.tolist().index("Pytorch")
+    assert sorted(upper) == [[4.0, 3.0 + number, 2.0] for number in range(4)]
+    assert sorted(y[1] for y in lower if len(y) == 3) == sorted(
+        n - first for n in range(4) if n != first
+    )
+    assert "與 Pytorch [未編譯] 之差 Difference from Pytorch [Eager]" in texts_of(figure)
+    assert overlapping(figure) == clipped(figure) == []
+
+
+# Across experiments
+
+
+def overview(results: Results, *arguments: Any, **options: Any) -> dict[str, Figure]:
+    return dict(across(dataset_of(results, *arguments, **options), BOTH))
+
+
+NAIVE = [30.0, 60, 120, 240]
+OF_TWO = {"Pytorch": NAIVE, "Flash2": [n / 4 for n in NAIVE]}
+FAILED = {name: ["oom"] * 4 for name in OF_TWO}
+
+
+@pytest.mark.parametrize(
+    ("results", "variants", "expected"),
+    [
+        (OF_TWO, [False], ["speedups-seq_len"]),
+        (OF_TWO, [False, True], ["speedups-seq_len"]),
+        (FAILED, [False], []),
+        ({**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE}, [False], ["strips", "longest"]),
+        (
+            {**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE},
+            [False, True],
+            ["strips", "longest", "effects-seq_len"],
+        ),
+        ({**FAILED, "Flex": ["oom"] * 4, "Flash4": ["oom"] * 4}, [False], []),
+    ],
+)
+def test_what_is_drawn_is_what_there_is_to_compare(
+    results: Results, variants: list[bool], expected: list[str]
+) -> None:
+    found = overview(results, variants=variants)
+    assert list(found) == expected
+    for figure in found.values():
+        assert overlapping(figure) == clipped(figure) == []
+
+
+def test_a_row_has_the_speed_of_each_pass_and_the_total_hollow_where_undecided() -> None:
+    rows = {"Pytorch": NAIVE, "Flash2": [30.3, 15.0, 30, 60]}
+    figure = overview(rows)["speedups-seq_len"]
+    (axes,) = figure.axes
+    marks = [line for line in axes.lines if line.get_linestyle() == "None"]
+    first = [line for line in marks if line.get_ydata()[0] == 0.5]
+    assert {line.get_markerfacecolor() for line in first} == {"white"}
+    assert "white" not in {line.get_markerfacecolor() for line in marks if line not in first}
+    assert [float(line.get_xdata()[0]) for line in marks[1:4]] == pytest.approx([4, 4, 4])
+    assert {"N", "128", "1024", "4.00×", "25%", "前向\nForward", "1×"} <= set(texts_of(figure))
+
+
+def test_each_pass_has_its_speed_with_the_mask_over_that_without_at_both_ends() -> None:
+    """Each takes half as long again with it, for half of the operations and a little more."""
+    names = ["Pytorch", "Flash2", "Flex", "Flash4"]
+    figure = overview({name: NAIVE for name in names}, variants=(False, True))["effects-seq_len"]
+    forward, backward = figure.axes
+    assert (forward.get_title(), backward.get_title()) == ("前向 Forward", "反向 Backward")
+    assert {text.get_text() for text in forward.texts} == {"0.667×"}
+    dashed = [line for line in forward.lines if line.get_linestyle() == "--"]
+    assert [list(line.get_xdata()) for line in dashed] == [[2.0, 2.0]]
+    assert {"N = 128", "N = 1024", "1×"} <= set(texts_of(figure))
+
+
+def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst() -> None:
+    times = {"Pytorch": [10.0, 20, 36], "Flash2": [1.0, 2, 8], "Flash4": [1.0, 2.5, 4]}
+    figure = overview(times, THREE)["strips"]
+    first, memory = figure.axes[0], figure.axes[-1]
+    rows = [label.get_text() for label in first.get_yticklabels()]
+    assert rows == ["Flash2", "Flash4", "Pytorch"]
+    ticks = first.collections[0].get_offsets().tolist()
+    shares = {y: sorted(x for x, at in ticks if at == y) for y in (0.5, 1.5, 2.5)}
+    expected = ([50, 100, 100], [80, 100, 100], [10, 10, 11.1])
+    assert [*shares.values()] == [pytest.approx(each, rel=0.01) for each in expected]
+    numbers = [text.get_text() for text in first.texts]
+    assert numbers == ["中位\nmedian", "100", "100", "10", "最差\nworst", "50", "80", "10"]
+    assert {"1.00×", "2.00×", "10.0×"} <= {text.get_text() for text in memory.texts}
+
+
+def test_the_longest_sweep_has_a_panel_for_each_mask() -> None:
+    results = {name: [*row[:2], 2.0] for name, row in TIMES.items()}
+    figure = overview(results, THREE, variants=(False, True))["longest"]
+    titles = [axes.get_title() for axes in figure.axes]
+    unit = "整體速率 Overall rate (TFLOP/s)"
+    assert titles == [f"{unit} 無遮罩 Full", f"{unit} 因果 Causal"]
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def ladder(**options: Any) -> dict[str, Figure]:
+    results = {"First": [8.0, 16], "Second": [2.0, 4]}
+    return overview(results, [10, 28], of="case", Second={"previous": "First"}, **options)
+
+
+def test_a_step_has_a_dot_for_each_clock_and_the_ends_alone_are_printed() -> None:
+    figure = ladder(benchmark=LADDER)["clocks"]
+    assert {"First", "Second", "t = 28 (ms)", "16.0", "4.00"} <= set(texts_of(figure))
+    shades = {to_hex(each.get_facecolor()[0]) for each in figure.axes[0].collections[2:]}
+    assert len(shades) > 1 and GREY not in shades
+    alone = LADDER.having({"kernel_time"})
+    metrics = tuple(metric for metric in alone.metrics if metric.name != "host_time")
+    assert ladder(benchmark=replace(alone, metrics=metrics)) == {}
+
+
+def test_a_simulated_ladder_has_no_clocks() -> None:
+    assert ladder(benchmark=replace(LADDER, simulated=frozenset({"cuda"}))) == {}
+
+
+def test_a_kernel_with_packed_inputs_has_the_colour_of_its_twin() -> None:
+    sweep = sweep_of({"A": [1, 2], "APacked": [2, 3]}, SIZES[:2], APacked={"packed_of": "A"})
+    assert isinstance(sweep, Sweep)
+    figure = drawn(sweep, "time")
+    assert len(lines_of(figure, COLOURS[0])) >= 4 and not lines_of(figure, COLOURS[1])

@@ -1,0 +1,39 @@
+"""The plan of planted records, as a call that measures them has it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab.files import canonical
+from flashlab.plan.value import Plan
+from flashlab.records import write_record
+
+
+def plan_of(
+    folder: Path, records: Sequence[Any], counters: Sequence[Any] = (), **keys: Any
+) -> Plan:
+    """The plan of these records, which are written, to be frozen as ``mine``."""
+    orders, counted = dict[str, dict[str, Any]](), list[str]()
+    for record in (*records, *counters):
+        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
+        path = folder / "records" / f"{record.run.slug}-{digest}.json"
+        write_record(path, record)
+        orders[path.as_posix()] = {"run": record.run.to_json()}
+        counted += [path.as_posix()] * record.has_counters
+    top = {"environment": records[0].environment}
+    (folder / "top.json").write_text(json.dumps(top))
+    config = {
+        **{"name": "mine", "freeze_anyway": True, "anonymous": False, "alone": False},
+        **{"measure": {"protocol": "sampled"}, "device": "auto"},
+        **{"baseline": "Pytorch", "summary": {}, "experiments": []},
+        **keys,
+    }
+    return Plan(
+        **{"benchmark": "attention", "report": "lab5", "dataset": "local", "home": ""},
+        **{"device": "cpu", "device_name": "", "config": config, "counters": counted},
+        **{"orders": orders, "ceilings": str(folder / "top.json")},
+    )
