@@ -162,10 +162,10 @@ Judge = Callable[[Observation, Mapping[str, Any], Truth, Dataset], Iterator[bool
 RIGHT: Mapping[str, Callable[[float], bool]] = {
     "faster": lambda x: x > 1,
     "slower": lambda x: x < 1,
-    "equal": lambda x: 1 / margins(1) <= x <= margins(1),
+    "equal": lambda x: 1 / margins(2) <= x <= margins(2),
     "undecided": lambda x: True,
 }
-"""What a verdict on a speed claims of the true one; that it is beyond 5% another study judges."""
+"""What a verdict on a speed claims of the true one; its margin is judged by another study."""
 
 
 def _about(o: Observation, truth: Truth) -> tuple[str, bool]:

@@ -172,7 +172,8 @@ class Sweep:
         key = (self.name, variant or next(iter(self.variants), ""), metric)
         if key not in self._kept:
             found = _found(self.data.values.to_frame(), key)["value"]
-            self._kept[key] = found.unstack("implementation").reindex(columns=self.names)
+            table = found.unstack("implementation").reindex(columns=self.names)
+            self._kept[key] = table.sort_index()
         return self._kept[key]
 
     @cached_property

@@ -30,7 +30,7 @@ def fold(s: Sweep, name: str, first: int, last: int, work: float) -> Clause:
     x = number(times, last) / number(times, first)
     least, most = _grown(s, name, first, last)
     says = "fold"
-    if x < 1 / FLAT and most < 1:
+    if x < 1 / FLAT and most < 1 / margins(1):
         says = "fold_falls"
     elif 1 / margins(2) <= x <= FLAT:
         says = "fold_flat"
