@@ -351,7 +351,7 @@ INPUTS = {
         *(f"{PACKAGE}/benchmarks/attention/{name}.py" for name in ("declaration", "costs")),
     },
     "observations": {
-        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/tables")),
+        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/words")),
         "data/devices.csv",
     },
     "figures": {
@@ -362,16 +362,12 @@ INPUTS = {
     "report": {
         *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
         "templates/labels/report.toml",
-        *(
-            f"templates/{name}"
-            for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
-        ),
-        *("data/devices.csv", "data/published/training.csv"),
+        *(f"templates/{name}" for name in ("report.html.j2", "report.css", "fonts/fonts.conf")),
     },
 }
 """Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
-    "tables": {f"{PACKAGE}/story/tables.py", f"{PACKAGE}/measuring/protocols.py"},
+    "tables": {f"{PACKAGE}/story/words.py", f"{PACKAGE}/measuring/protocols.py"},
     "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
     "figures": {f"{PACKAGE}/analysis/stage.py", "templates/report.css"},
     "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
