@@ -1,14 +1,10 @@
 """A record's identity: the digest of all that decides its numbers, which names its file.
 
-A record is named by its run and by a digest of everything that decides its numbers, and of nothing
-else: so a run is measured again exactly when one of these changes, with or without Snakemake's own
-bookkeeping.
-
-Sources count as syntax trees, without comments and layout: the kernel with what it imports below
-``kernels/`` and the files in its ``SOURCES``, and the modules of the measuring process. The
-benchmark, the process (replicates), the counters and the form of the inputs have their place; the
-time limit, which decides whether there are numbers but not which, has none, nor has the driver,
-which a record states.
+So a run is measured again exactly when one of these changes, with or without Snakemake's own
+bookkeeping. Sources count as syntax trees, without comments and layout: the kernel with what it
+imports below ``kernels/`` and the files in its ``SOURCES``, and the modules of the measuring
+process. The time limit, which decides whether there are numbers but not which, has no place, nor
+has the driver, which a record states.
 """
 
 from __future__ import annotations
@@ -73,12 +69,12 @@ def identity(
     process: int = 0,
     device_name: str | None = None,
 ) -> dict[str, Any]:
-    """The identity of a local record: all that decides its numbers.
+    """The identity of a local record on a device, this machine's without a `device_name`.
 
-    `device_name` is the device that it is to be measured on, this machine's without one. `process`
-    numbers the processes that measure the same run. Their number is no part of it, so that further
-    ones leave those before as they are.
+    `process` numbers those that measure the same run; how many there are is no part of it, so that
+    further ones leave those before as they are.
     """
+    name = protocol["name"]
     modules = {COUNTERS: COUNTING_PROCESS[run.device], INTERLEAVED: INTERLEAVING_PROCESS}
     packages = sorted({"torch", *implementation.packages})
     return {
@@ -87,12 +83,10 @@ def identity(
         "run": run.to_json(),
         "protocol": deciding(protocol),
         "process": process,
-        "counters": protocol["name"] == COUNTERS,
+        "counters": name == COUNTERS,
         "implementation": implementation.digest,
-        "inputs": implementation.form(benchmark, protocol["name"]),
-        "measuring": measuring_digest(
-            benchmark.measure, modules.get(protocol["name"], MEASURING_PROCESS)
-        ),
+        "inputs": implementation.form(benchmark, name),
+        "measuring": measuring_digest(benchmark.measure, modules.get(name, MEASURING_PROCESS)),
         "device": device_name or machine.device_name(run.device),
         "versions": {name: machine.package_version(name) for name in packages},
     }
@@ -100,12 +94,9 @@ def identity(
 
 def sources(identity: Mapping[str, Any], implementation: Implementation) -> dict[str, Any]:
     """The digests and versions of an identity that a record keeps as its ``sources``."""
+    kept = ["scheme", "benchmark", "process", "counters", *(["inputs"] * bool(identity["inputs"]))]
     return {
-        "scheme": identity["scheme"],
-        "benchmark": identity["benchmark"],
-        "process": identity["process"],
-        "counters": identity["counters"],
-        **({"inputs": identity["inputs"]} if identity["inputs"] else {}),
+        **{key: identity[key] for key in kept},
         "implementation_digest": identity["implementation"],
         "implementation_sha256": implementation.sha256,
         "measuring_digest": identity["measuring"],
