@@ -248,7 +248,7 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
             print("    " + " → ".join(map(escaped, parts)))
     for group in notes_of(own.lines):
         print("\n" + labelled("", "note", told(group, language, escaped)))
-    if path.is_dir():
+    if path.is_dir() and not any(line.code == "form.budget" for line in own.lines):
         try:
             entries, _ = import_plan(path, implementations_of(ATTENTION))
             different = {str(entry["run"]) for entry in entries}

@@ -105,7 +105,8 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
         for file, problem in found.refused.items()
     ]
     lines += [Line("pass", "form.not_a_result", file) for file in found.ignored]
-    ours = {file for file, result in found.results.items() if result.sha256 in shipped()}
+    known = shipped()
+    ours = {file for file, result in found.results.items() if result.sha256 in known}
     lines += [Line("pass", "form.shipped", params={"count": str(len(ours))})] if ours else []
     own = {file: result for file, result in found.results.items() if file not in ours}
     lines += [] if own or found.refused else [Line("fail", "form.nothing")]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.ratios import Ratio, exceeds_margin, function_of, ratio
 from flashlab.analysis.series import Series, each_series
 from flashlab.analysis.settings import operations, timed_metrics
-from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
+from flashlab.statistics import MIN_SAMPLES, Estimate, Floats, estimate_median
 
 LEAST_JUMP = 1.5
 """Least factor between neighbours that is a jump of the rate."""
@@ -29,40 +29,21 @@ HALVES_DIFFER = "halves_differ"
 """The code of the warning on a metric of a run whose samples changed decidedly halfway."""
 
 
-def _drift_of_process(
-    experiment: Experiment, row: Row, process: int, samples: Sequence[float], estimates: Estimates
-) -> Ratio | None:
-    """The second half of a process's samples over the first, None if within the margin."""
+def _have_drifted(samples: Sequence[float]) -> bool:
+    """True if the second half of a process's samples differs from the first by over the margin."""
     middle = len(samples) // 2
     if middle < MIN_SAMPLES:
-        return None
-    halves = (samples[:middle], samples[-middle:])
+        return False
+    halves = samples[:middle], samples[-middle:]
     change = float(np.median(halves[1]) / np.median(halves[0]))
     if not exceeds_margin(max(change, 1 / change)):
-        return None  # no interval around this lies beyond the margin, so resampling is pointless
-    first, second = (
-        estimates.of((*experiment.key_of(row), row["metric"], process, half), part)
-        for half, part in zip(("first half", "second half"), halves, strict=True)
-    )
-    found = ratio(experiment.value_of(row), second, first)
-    return found if found.verdict in ("above", "below") else None
-
-
-def drift(experiment: Experiment, row: Row, estimates: Estimates) -> Ratio | None:
-    """The second half of a row's samples over the first, None if within the margin.
-
-    Of several processes that drifted, that of the one which did so most.
-    """
-    samples = experiment.samples_of(row)
-    every = (
-        _drift_of_process(experiment, row, i, each, estimates) for i, each in enumerate(samples)
-    )
-    drifts = [found for found in every if found]
-    return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
+        return False  # no interval around this lies beyond the margin
+    first, second = map(estimate_median, halves)
+    return ratio(0, second, first).verdict in ("above", "below")
 
 
 def _drifting(
-    experiment: Experiment, estimates: Estimates
+    experiment: Experiment, _: Estimates
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, str]]]:
     """The runs with a metric whose halves differ by more than the margin, and the warning on it.
 
@@ -79,7 +60,7 @@ def _drifting(
     for series in each_series(experiment, sorted(sampled, key=lambda metric: metric.name)):
         for row in series.measured_rows:
             key, metric = experiment.key_of(row), series.metric.name
-            if (*key, metric) not in warned and drift(experiment, row, estimates):
+            if (*key, metric) not in warned and any(map(_have_drifted, experiment.samples_of(row))):
                 yield key, {"code": HALVES_DIFFER, "metric": metric}
 
 

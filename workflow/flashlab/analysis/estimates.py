@@ -55,15 +55,6 @@ class Estimates:
         self._runs: dict[str, dict[Key, Processes]] = {}
         self._ticks: dict[str, float] = {}
 
-    def of(
-        self, key: tuple[Hashable, ...], samples: Sequence[float], tick: float = 0.0
-    ) -> Estimate:
-        """The median of samples with its 95% interval, kept under `key`, which must be unique.
-
-        `tick` is that of their clock.
-        """
-        return self._kept(key, partial(estimate_median, samples, tick))
-
     def _kept(self, key: tuple[Hashable, ...], estimate: Callable[[], Estimate]) -> Estimate:
         if key not in self._known:
             self._known[key] = estimate()
@@ -130,7 +121,10 @@ class Estimates:
     ) -> list[Estimate]:
         """A metric in each process of a run, measured or following from several."""
         measured = [
-            [self.of((*key, base, i), calls, self._tick(base)) for i, calls in enumerate(processes)]
+            [
+                self._kept((*key, base, i), partial(estimate_median, calls, self._tick(base)))
+                for i, calls in enumerate(processes)
+            ]
             for base, processes in zip(bases_of(metric), samples, strict=True)
         ]
         if metric.derived is None:

@@ -66,14 +66,11 @@ def _between_processes(logs: Sequence[Floats]) -> float:
     At a setting where they scatter more than at the others all but one may have been disturbed. So
     there the interval leaves none out.
     """
-    is_greater = scatters_more(logs)
-    usual = [each for each, greater in zip(logs, is_greater, strict=True) if not greater]
-    farthest = [
-        float(np.abs(each - each.mean()).max())
-        for each, greater in zip(logs, is_greater, strict=True)
-        if greater
-    ]
+    usual, others = list[Floats](), list[Floats]()
+    for each, is_greater in zip(logs, scatters_more(logs), strict=True):
+        (others if is_greater else usual).append(each)
     half = max(_between_rounds(usual), _within_settings(usual)) * len(usual)
+    farthest = (float(np.abs(each - each.mean()).max()) for each in others)
     return (half + math.fsum(farthest)) / len(logs)
 
 

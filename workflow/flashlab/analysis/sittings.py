@@ -57,14 +57,12 @@ def find_sittings(records: Iterable[Row]) -> list[Sitting]:
 
 def _at_once(one: Sitting, other: Sitting) -> bool:
     """True if two sittings of one boot of the system overlap, as far as GPU and boot are known."""
-    boots = {sitting.records[0]["boot"] for sitting in (one, other)}
-    known = all(boots) and one.device[1] and other.device[1]
-    return (
-        bool(known)
-        and len(boots) == 1
-        and datetime.fromisoformat(one.first) <= datetime.fromisoformat(other.last)
-        and datetime.fromisoformat(other.first) <= datetime.fromisoformat(one.last)
+    boot = one.records[0]["boot"]
+    is_one_host = boot and boot == other.records[0]["boot"] and one.device[1] and other.device[1]
+    one_first, one_last, first, last = map(
+        datetime.fromisoformat, (one.first, one.last, other.first, other.last)
     )
+    return bool(is_one_host) and one_first <= last and first <= one_last
 
 
 def at_once(found: Iterable[Sitting]) -> list[list[Sitting]]:
@@ -74,17 +72,12 @@ def at_once(found: Iterable[Sitting]) -> list[list[Sitting]]:
     """
     groups: list[list[Sitting]] = []
     for sitting in found:
-        for group in groups:
-            if any(_at_once(each, sitting) for each in group):
-                group.append(sitting)
-                break
+        beside = (group for group in groups if any(_at_once(each, sitting) for each in group))
+        if group := next(beside, None):
+            group.append(sitting)
         else:
             groups.append([sitting])
     return groups
-
-
-def _known(cards: set[str | None] | None) -> frozenset[str] | None:
-    return frozenset(filter(None, cards)) if cards and None not in cards else None
 
 
 def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
@@ -97,16 +90,17 @@ def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     }
     numbered = []
     for experiment in experiments:
-        own: dict[tuple[Any, ...], set[int]] = {}
-        cards: dict[tuple[Any, ...], set[str | None]] = {}
+        own: dict[tuple[Any, ...], list[tuple[int, str | None]]] = {}
         for record in experiment.records:
             if number := numbers.get(record["record"]):
-                own.setdefault(experiment.key_of(record), set()).add(number)
-                cards.setdefault(experiment.key_of(record), set()).add(record["gpu_uuid"])
-        runs = [
-            {**run, SITTING: tuple(sorted(own.get(key, ()))) or None, CARDS: _known(cards.get(key))}
-            for run in experiment.runs
-            for key in [experiment.key_of(run)]
-        ]
+                of_run = own.setdefault(experiment.key_of(record), [])
+                of_run.append((number, record["gpu_uuid"]))
+        runs = []
+        for run in experiment.runs:
+            mine = own.get(experiment.key_of(run), [])
+            cards = {card for _, card in mine}
+            known = None if not cards or None in cards else frozenset(filter(None, cards))
+            sittings = tuple(sorted({number for number, _ in mine})) or None
+            runs.append({**run, SITTING: sittings, CARDS: known})
         numbered.append(replace(experiment, runs=runs))
     return numbered

@@ -51,7 +51,7 @@ from flashlab.files import canonical, json_text, open_atomically, read_json
 from flashlab.plan.plan_files import process_files
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
-from flashlab.statistics import estimate_median, function_estimate, median_interval
+from flashlab.statistics import Interval, estimate_median, function_estimate, median_interval
 
 STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
 """The fields that the run table takes from a record's environment as they are."""
@@ -161,101 +161,66 @@ class _Measured:
         return [file.record for file in self.files if file.record.status == "ok"]
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    """A metric of a run by its own records alone, as cells of the metric table.
+def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
+    """A metric of a run that is ok, by its own records alone, as cells of the metric table.
 
-    `deviation` is the standard deviation of the logarithm between its processes.
+    Of samples it is the geometric mean of the processes' medians, with the span of the intervals of
+    their calls: that is no interval of the mean, as one run alone cannot tell how much processes
+    differ. Where processes differ in an exact value, it is the worst; where by more than
+    `NEGLIGIBLE`, all lie between low and high. Means have no interval. ``deviation`` is the
+    standard deviation of the logarithm between processes.
     """
-
-    value: float
-    low: float | None
-    high: float | None
-    samples: int
-    stopped: str | None = None
-    deviation: float | None = None
-
-
-def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> _Estimate:
-    """A metric of a run that is ok."""
-    if metric.derived is not None and len(metric.derived.of) == 1:
-        base = _estimate(benchmark, benchmark.metric(metric.derived.of[0]), measured)
-        compute = partial(metric.derived.compute, measured.run)
+    records, derived = measured.with_numbers, metric.derived
+    if derived is not None and len(derived.of) == 1:
+        base = _estimate(benchmark, benchmark.metric(derived.of[0]), measured)
+        compute = partial(derived.compute, measured.run)
         # Monotonic, so that the ends of its interval are those of the base's, in either order.
-        ends = [float(compute(end)) for end in (base.low, base.high) if end is not None]
-        low, high = sorted(ends) if ends else (None, None)
-        return _Estimate(float(compute(base.value)), low, high, base.samples)
-    samples = [
-        [[*record.metrics[base].samples] for record in measured.with_numbers]
-        for base in bases_of(metric)
-    ]
-    if metric.exact or not all(map(all, samples)):
-        return _plain_estimate(metric, measured)
-    return _sampled_estimate(metric, measured, samples)
+        known = [base[end] for end in ("low", "high") if base.get(end) is not None]
+        ends = zip(("low", "high"), sorted(float(compute(end)) for end in known), strict=False)
+        return {"value": float(compute(base["value"])), "samples": base["samples"], **dict(ends)}
+    reasons = set() if derived else {record.metrics[metric.name].stopped for record in records}
+    stopped = reasons.pop() if len(reasons) == 1 else None
+    found: dict[str, Any] = {"stopped": stopped, "samples": 0}
+    bases = bases_of(metric)
+    if metric.exact or not all(r.metrics[base].samples for r in records for base in bases):
+        values = [_value(metric, record) for record in records]
+        if not metric.exact:
+            return found | {"value": agreed_value(values), "deviation": _deviation(values)}
+        least, most = min(values), max(values)
+        if most - least > NEGLIGIBLE * abs(most):
+            found |= {"low": least, "high": most}
+        return found | {"value": least if metric.higher_is_better else most}
+    samples = [[[*record.metrics[base].samples] for base in bases] for record in records]
+    alone = [_of_process(metric, measured.run, each) for each in samples]
+    medians, lows, highs = zip(*((x.median, x.low, x.high) for x in alone), strict=True)
+    return found | {
+        **{"value": agreed_value(medians), "deviation": _deviation(medians)},
+        **{
+            "low": None if None in lows else min(lows),
+            "high": None if None in highs else max(highs),
+        },
+        "samples": sum(min(map(len, each)) for each in samples),
+    }
+
+
+def _of_process(metric: Metric, run: Run, samples: Samples) -> Interval:
+    """A metric in one process, by the samples of each of its bases."""
+    if metric.derived is None:
+        return median_interval(samples[0])  # even of few samples
+    compute = partial(metric.derived.compute, run)
+    found = function_estimate(compute, list(map(estimate_median, samples)))
+    return Interval(found.median, *(interval_of(found) or (None, None)))
 
 
 def _value(metric: Metric, record: Record) -> float:
     """A metric's value in a record, in the metric's unit, without interval."""
-    if metric.derived is None:
-        return record.metrics[metric.name].value
-    values = (record.metrics[base].value for base in metric.derived.of)
-    return float(metric.derived.compute(record.run, *values))
-
-
-def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
-    """An exact metric, or one of which only means are known: no interval.
-
-    Where processes differ in an exact value, it is the worst; where by more than `NEGLIGIBLE`, all
-    lie between low and high.
-    """
-    values = [_value(metric, record) for record in measured.with_numbers]
-    stopped = _stopped(metric, measured)
-    if not metric.exact:
-        return _Estimate(agreed_value(values), None, None, 0, stopped, _deviation(values))
-    worst = min(values) if metric.higher_is_better else max(values)
-    least, most = min(values), max(values)
-    low, high = (least, most) if most - least > NEGLIGIBLE * abs(most) else (None, None)
-    return _Estimate(worst, low, high, 0, stopped)
-
-
-def _sampled_estimate(metric: Metric, measured: _Measured, samples: Sequence[Samples]) -> _Estimate:
-    """The geometric mean of the processes' medians, and the span of the intervals of their calls.
-
-    That is no interval of the mean: how much processes differ, one run alone cannot tell.
-    """
-    medians, intervals = [], []
-    for processes in zip(*samples, strict=True):
-        if metric.derived is None:
-            alone = median_interval(processes[0])  # even of few samples
-            medians.append(alone.median)
-            intervals.append((alone.low, alone.high))
-        else:
-            compute = partial(metric.derived.compute, measured.run)
-            found = function_estimate(compute, list(map(estimate_median, processes)))
-            medians.append(found.median)
-            intervals.append(interval_of(found) or (None, None))
-    lows, highs = zip(*intervals, strict=True)
-    return _Estimate(
-        agreed_value(medians),
-        None if None in lows else min(lows),
-        None if None in highs else max(highs),
-        sum(min(map(len, processes)) for processes in zip(*samples, strict=True)),
-        _stopped(metric, measured),
-        _deviation(medians),
-    )
+    values = (record.metrics[base].value for base in bases_of(metric))
+    return float(metric.derived.compute(record.run, *values)) if metric.derived else next(values)
 
 
 def _deviation(values: Sequence[float]) -> float | None:
     """The standard deviation of the logarithm between processes; None of one process."""
     return float(np.std(np.log(values), ddof=1)) if len(values) > 1 else None
-
-
-def _stopped(metric: Metric, measured: _Measured) -> str | None:
-    """Why sampling stopped, where all processes agree in it."""
-    if metric.derived is not None:
-        return None
-    found = {record.metrics[metric.name].stopped for record in measured.with_numbers}
-    return found.pop() if len(found) == 1 else None
 
 
 def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
@@ -264,21 +229,17 @@ def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
 
 
 def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
-    if metric.name not in measured.rows:
-        measured.rows[metric.name] = _estimated_row(benchmark, metric, measured)
-    return measured.rows[metric.name]
-
-
-def _estimated_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
-    row = _empty_row(measured.run, metric, measured.status)
+    if (known := measured.rows.get(metric.name)) is not None:
+        return known
+    measured.rows[metric.name] = row = _empty_row(measured.run, metric, measured.status)
     row["GFLOP"] = metric.work.operations(measured.run) / 1e9 if metric.work else None
-    if not measured.with_numbers:
-        return row
-    behind = benchmark.measured_behind(metric.name)
-    if not all(name in record.metrics for record in measured.with_numbers for name in behind):
-        return row | {"status": ABSENT}
-    found = vars(_estimate(benchmark, metric, measured))
-    return row | {"processes": len(measured.with_numbers), **found}
+    if records := measured.with_numbers:
+        behind = benchmark.measured_behind(metric.name)
+        if all(name in record.metrics for record in records for name in behind):
+            row |= {"processes": len(records), **_estimate(benchmark, metric, measured)}
+        else:
+            row["status"] = ABSENT
+    return row
 
 
 def _tells_of(counted: Record, record: Record) -> bool:
@@ -317,58 +278,29 @@ def _samples(
                 yield _process_samples(record, MEAN.format(metric=name), [metric.value])
 
 
-def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
-    """True if a kernel's source differs from the one that a record was measured with."""
-    kept, digest = recorded.get("implementation_digest"), now.get("digest")
-    return None not in (kept, digest) and kept != digest
+FAULTS_SHARE = 0.1
+"""The system's share of a pass's time on a CPU from which on its page faults are told."""
 
 
-def _commit_of(environment: Mapping[str, Any]) -> str | None:
-    """The commit that a run was measured at; ``-dirty`` after it marks uncommitted changes."""
-    commit: str | None = environment.get("commit")
-    return f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit
-
-
-def _gate_cell(gate: Mapping[str, Any] | None) -> str | None:
-    """The errors that the correctness gate found (`GATED`); None where it did not run."""
-    if not gate:
-        return None
-    return canonical({key: gate[key] for key in GATED if key in gate})
+def _told(found: object) -> str | None:
+    """As JSON in a cell; None of nothing."""
+    return canonical(found) if found else None
 
 
 def _kernels_cell(record: Record, counted: Record | None) -> str | None:
     """The kernels that were counted of a run (`flashlab.analysis.launched`)."""
     if counted is None or not counted.details or not _tells_of(counted, record):
         return None
-    found = kernels_cell(counted.details)
-    return canonical(found) if found else None
-
-
-def _power_limited(record: Record) -> float | None:
-    """The largest share of looks at the GPU, over the passes, in which its power limit held it.
-
-    None where nobody looked.
-    """
-    clocks = (record.details or {}).get("clocks", {})
-    return max((state["at_power_limit"] for state in clocks.values()), default=None)
-
-
-FAULTS_SHARE = 0.1
-"""The system's share of a pass's time on a CPU from which on its page faults are told."""
-
-
-def _page_faults(record: Record) -> str | None:
-    """The page faults a call and the system's share of the passes where that is large, as JSON."""
-    passes = (record.details or {}).get("page_faults", {})
-    found = {name: each for name, each in passes.items() if each["system_share"] >= FAULTS_SHARE}
-    return canonical(found) if found else None
+    return _told(kernels_cell(counted.details))
 
 
 def _run_row(
     file: _File, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
     record, environment = file.record, file.record.environment
-    warnings = [*record.warnings, *file.implausible]
+    details, gate, commit = record.details or {}, record.gate or {}, environment.get("commit")
+    digests = record.sources.get("implementation_digest"), source.get("digest")
+    clocks, faults = details.get("clocks", {}), details.get("page_faults", {})
     return {
         **record.run.to_row(),
         **benchmark.all_parameters(record.run),
@@ -379,17 +311,20 @@ def _run_row(
         "protocol": record.protocol["name"],
         "torch": environment.get("packages", {}).get("torch"),
         "power_limit_W": (environment.get("gpu") or {}).get("power_limit_W"),
-        "commit": _commit_of(environment),
+        "commit": f"{commit}{DIRTY}" if commit and environment.get("dirty") else commit,
         "inputs": record.sources.get("inputs"),
         "started": record.started,
         "ended": record.ended,
-        "warnings": canonical(warnings) if warnings else "",
-        "gate": _gate_cell(record.gate),
+        "warnings": _told([*record.warnings, *file.implausible]),
+        "gate": _told({key: gate[key] for key in GATED if key in gate}),
         "kernels": _kernels_cell(record, counted),
-        "power_limited": _power_limited(record),
-        "page_faults": _page_faults(record),
-        "graph_breaks": (record.details or {}).get("compiled", {}).get("graph_breaks"),
-        "source_changed": _is_source_changed(record.sources, source),
+        # The largest share of looks at the GPU, over the passes, in which its power limit held it.
+        "power_limited": max((each["at_power_limit"] for each in clocks.values()), default=None),
+        "page_faults": _told(
+            {name: each for name, each in faults.items() if each["system_share"] >= FAULTS_SHARE}
+        ),
+        "graph_breaks": details.get("compiled", {}).get("graph_breaks"),
+        "source_changed": None not in digests and digests[0] != digests[1],
         "record": file.path.as_posix(),
         "sha256": file.sha256,
     }

@@ -6,7 +6,7 @@ that changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flashlab.analysis.comparison_rows import Comparison, read_comparisons
@@ -36,13 +36,6 @@ def _about(row: Comparison) -> str:
 def verdicts_of(rows: Iterable[Comparison]) -> dict[str, str]:
     """The verdicts by the words of their comparisons."""
     return {_about(row): row.verdict for row in rows}
-
-
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """A line for each verdict that differs on the same comparison."""
-    for about, verdict in after.items():
-        if about in before and before[about] != verdict:
-            yield f"{about}: {before[about]} is now {verdict}"
 
 
 def _records(results: Path) -> dict[str, int]:
@@ -79,7 +72,11 @@ def compare_verdicts(results: Path) -> list[str]:
     records, verdicts = _records(results), verdicts_of(read_comparisons(results / COMPARISONS))
     try:
         before = read_json(kept)
-        changed = list(changes(before["verdicts"], verdicts))
+        changed = [
+            f"{about}: {before['verdicts'][about]} is now {verdict}"
+            for about, verdict in verdicts.items()
+            if before["verdicts"].get(about, verdict) != verdict
+        ]
         known, reported = dict(before["records"]), kept.stat().st_mtime_ns
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         changed, known, reported = [], {}, 0  # no report before, or an unreadable file
@@ -87,7 +84,6 @@ def compare_verdicts(results: Path) -> list[str]:
     if not changed:
         return []
     count = f"{len(changed)} of {len(verdicts)} verdicts changed"
-    listed = changed[:MOST_LISTED]
-    if len(changed) > MOST_LISTED:
-        listed.append(f"and {len(changed) - MOST_LISTED} more")
-    return [f"{count} since the report before, {_cause(known, records, reported)}:", *listed]
+    more = [f"and {len(changed) - MOST_LISTED} more"] if len(changed) > MOST_LISTED else []
+    cause = _cause(known, records, reported)
+    return [f"{count} since the report before, {cause}:", *changed[:MOST_LISTED], *more]
