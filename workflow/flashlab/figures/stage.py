@@ -341,9 +341,9 @@ def _bars(
     known, words = known or [*metrics[:1]], _words(sweep, languages)
     data = data[data.metric.isin([metric.name for metric in known])].assign(busy=np.nan)
     legend = words if len(words) > 1 else []
-    if occupied and occupied.whole in {metric.name for metric in known}:
-        busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied.busy)], languages)["value"]
-        is_whole = data.metric == occupied.whole
+    if occupied and occupied[0] in {metric.name for metric in known}:
+        busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
+        is_whole = data.metric == occupied[0]
         data.loc[is_whole, "busy"] = busy.to_numpy()
         if busy.notna().any():
             legend = [in_words(key, languages) for key in ("busy", "idle")]
