@@ -53,7 +53,6 @@ class Dots:
         panels: the title of each, from left to right.
         marks: the legend's text of each kind of dot; the first kind is filled.
         lines: where lines of reference stand in a panel.
-        unit: what the numbers of the axes end in.
         is_of_ratios: whether values are ratios, so that 1 and the margin about it are drawn, and
             all panels have one axis.
     """
@@ -61,7 +60,6 @@ class Dots:
     panels: Mapping[Any, str]
     marks: Mapping[Any, str]
     lines: Mapping[Any, Sequence[float]] = field(default_factory=dict)
-    unit: str = ""
     is_of_ratios: bool = False
 
 
@@ -117,7 +115,7 @@ def _scale(axes: Axes, data: pd.DataFrame, dots: Dots, lines: Sequence[float], r
     decades = max(high - low, math.log10(LEAST_SPAN)) / (1 - before - after)
     middle = (low + high) / 2 + decades * (after - before) / 2
     ends = (10 ** (middle - decades / 2), 10 ** (middle + decades / 2))
-    scale_logarithmically(axes.xaxis, *ends, max(3, int(room / 45)), dots.unit)
+    scale_logarithmically(axes.xaxis, *ends, max(3, int(room / 45)), "×" * dots.is_of_ratios)
     for line in lines:
         axes.axvline(line, color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0.9)
     if dots.is_of_ratios:

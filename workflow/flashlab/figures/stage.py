@@ -105,7 +105,8 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
                 yield "profile", _profile(ladder, languages)
         return
     swept = [sweep for sweep in data.sweeps if sweep.names and not _parameter(sweep).nominal]
-    alone = [sweep for sweep in swept if not _twins(sweep)]
+    packed = {name for name, entry in data.declared.items() if "packed_of" in entry}
+    alone = [sweep for sweep in swept if packed.isdisjoint(sweep.names)]
     if any(len(sweep.names) > FEW for sweep in alone):
         yield "strips", _strips(data, alone, languages)
     yield from _speeds(swept, languages)
@@ -135,19 +136,12 @@ def _variants(sweep: Sweep) -> list[str]:
     return sorted(_every(sweep).variant.unique())
 
 
-def _twins(sweep: Sweep) -> dict[str, str]:
-    """The implementation with separate inputs, by the name of its twin with packed ones."""
-    entries = {entry["name"]: entry.get("packed_of") for entry in sweep.plan["implementations"]}
-    return {name: twin for name, twin in entries.items() if twin in entries}
-
-
 def _looks(
     sweep: Sweep, names: Sequence[str], named: Sequence[str] | None = None
 ) -> dict[str, style.Look]:
     """The looks of these implementations, in the plan's order."""
-    styles = {e["name"]: e["style"] for e in sweep.plan["implementations"] if e["name"] in names}
-    twins = {name: twin for name, twin in _twins(sweep).items() if {name, twin} <= {*names}}
-    return style.looks_of(styles, twins, named)
+    entries = [entry for entry in sweep.plan["implementations"] if entry["name"] in names]
+    return style.looks_of({entry["name"]: entry["style"] for entry in entries}, named)
 
 
 def _along(sweep: Sweep) -> Along:
@@ -340,6 +334,7 @@ def _bars(
     known = [m for m in metrics if data["value"][data.metric == m.name].notna().any()]
     known, words = known or [*metrics[:1]], _words(sweep, languages)
     data = data[data.metric.isin([metric.name for metric in known])].assign(busy=np.nan)
+    data = data.assign(failed=data.status.map(lambda key: in_words(key, languages)))
     legend = words if len(words) > 1 else []
     if occupied and occupied[0] in {metric.name for metric in known}:
         busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
@@ -348,7 +343,7 @@ def _bars(
         if busy.notna().any():
             legend = [in_words(key, languages) for key in ("busy", "idle")]
     panels = {metric.name: title_with_unit(metric, languages) for metric in known}
-    return draw_bars(data, panels, _looks(sweep, names), legend, languages)
+    return draw_bars(data, panels, _looks(sweep, names), legend)
 
 
 def _curve(sweep: Sweep, languages: Sequence[str], names: Sequence[str], curve: Curve) -> Figure:
@@ -399,7 +394,6 @@ def _effects(sweep: Sweep, languages: Sequence[str]) -> Figure:
         {metric.name: title_metric(metric, languages) for metric in metrics},
         {at: f"{sweep.symbol} = {at}" for at in ends},
         {metric.name: [share] for metric in metrics},
-        unit="×",
         is_of_ratios=True,
     )
     return draw_dots(data, dots, _looks(sweep, sweep.names), width=style.HALF)
