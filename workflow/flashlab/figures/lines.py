@@ -51,8 +51,9 @@ from flashlab.figures.style import (
 )
 from flashlab.numbers import measured
 
-PANEL_POINTS, TICK_POINTS = 86.0, 10.0
-"""The height of a panel, and the least distance between two labels of its axis of values."""
+PANEL_POINTS, LOW_POINTS, TICK_POINTS = 86.0, 62.0, 10.0
+"""The height of a panel, that of one of two rows, and the least distance between two labels of an
+axis of values."""
 
 TICK_GAP = 3.0
 """The least gap between two labels below an axis, in points."""
@@ -192,7 +193,8 @@ def draw_lines(
         (text_points(end.text, weight="bold") for *_, ends, _, _ in drawn for end in ends),
         default=0,
     )
-    lay_out(figure, PANEL_POINTS, (left, right + 6, TITLE_HEIGHT + above, below), notes)
+    height = PANEL_POINTS if rows == 1 else LOW_POINTS
+    lay_out(figure, height, (left, right + 6, TITLE_HEIGHT + above, below), notes)
     for axes, mine, ends, ratios, words in drawn:
         _thin(axes, along, ratios)
         name_ends(axes, ends)
