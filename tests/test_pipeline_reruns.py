@@ -43,7 +43,7 @@ def measured(implementation: str, *shapes: str, process: int = 0) -> Jobs:
 
 
 def counted(*shapes: str) -> Jobs:
-    return {f"Reading the counters of flash2-{shape}" for shape in shapes}
+    return {f"Reading counters-flash2-{shape}" for shape in shapes}
 
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
@@ -461,7 +461,7 @@ def measuring(jobs: Jobs) -> Jobs:
 def test_more_processes_measure_only_those_that_are_new(project: Any) -> None:
     with project.config() as config:
         config["experiments"] = config["experiments"][-1:]
-    shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
+    shapes = ("b1-n64-h2-e32-full", "b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
     measure_in(2)(project)
     project.make("results/local/observations.json")
     measure_in(1)(project)  # fewer: from the tables on
