@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
-from multiprocessing import get_context
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +63,6 @@ def draw_figures(
     tables: Path,
     ceilings_file: Path | None,
     languages_file: Path,
-    cores: int,
     output: Path,
     overview: Path,
 ) -> None:
@@ -76,33 +73,20 @@ def draw_figures(
         tables: the folder of all experiments' tables.
         ceilings_file: the machine's ceilings, if they were measured.
         languages_file: the languages of the words in the figures.
-        cores: how many processes draw.
         output: the folder of the figures of experiments.
         overview: that of those across experiments, with ``drawn.json``, the list of their ids.
     """
     data, languages = read_dataset(plan_files, tables, ceilings_file), read_json(languages_file)
-    wanted = [(sweep, figure) for sweep in data.sweeps for figure in sweep.plan["figures"]]
     output.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {"initializer": _jobs.extend, "initargs": ([*wanted],)}
-    with ProcessPoolExecutor(cores, mp_context=get_context("fork"), **options) as pool:
-        list(pool.map(partial(_draw_job, languages, output), range(len(wanted))))
-    names = []
     with style.drawing():
-        for name, figure in across(data, languages):
-            style.save(figure, overview / f"{name}.svg")
-            names.append(name)
-    write_json(overview / "drawn.json", names)
-
-
-_jobs: list[tuple[Sweep, Mapping[str, Any]]] = []
-"""Of a process that draws: forked with the data, which need not be sent to it."""
-
-
-def _draw_job(languages: Sequence[str], output: Path, number: int) -> None:
-    sweep, figure = _jobs[number]
-    with style.drawing():
-        drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
-        style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
+        for sweep in data.sweeps:
+            for figure in sweep.plan["figures"]:
+                drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
+                style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
+        drawn_across = dict(across(data, languages))
+        for name, drawn in drawn_across.items():
+            style.save(drawn, overview / f"{name}.svg")
+    write_json(overview / "drawn.json", list(drawn_across))
 
 
 def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
@@ -261,12 +245,11 @@ def _lines(
     before, panels = f"{names[0]} " if len(names) == 1 else "", []
     for metric in metrics:
         mine = data[data.metric == metric.name]
-        is_far = mine["value"].max() > MOST_LINEAR * mine["value"].min()
+        is_far = bool(mine["value"].max() > MOST_LINEAR * mine["value"].min())
         ratios = _ratios(sweep, mine, metric) if is_joined else {}
         guides = _guides(sweep, mine) if is_guided and metric.work else []
-        title = before + title_with_unit(metric, languages)
-        is_logarithmic = metric.quantity.logarithmic or bool(is_far)
-        panels.append(Panel(metric.name, title, is_logarithmic, ratios, guides))
+        title, is_log = before + title_with_unit(metric, languages), metric.quantity.logarithmic
+        panels.append(Panel(metric.name, title, is_log or is_far, ratios, guides))
     notes = _notes(data, languages)
     return draw_lines(data, panels, along, looks, rows=rows, is_valued=is_valued, notes=notes)
 
@@ -458,26 +441,22 @@ def _speeds(sweeps: Sequence[Sweep], languages: Sequence[str]) -> Iterator[tuple
     found = {sweep.name: (sweep, rows) for sweep in sweeps if (rows := _speeds_of(sweep))}
     every = [x for _, rows in found.values() for each in rows.values() for x in each.x]
     limits = min([1.0, *every]) / ROOM, max([1.0, *every]) * ROOM
-    for position, (name, (sweep, speeds)) in enumerate(found.items()):
+    for name, (sweep, speeds) in found.items():
         parts = [sweep.data.benchmark.metric(metric).part for metric in [*speeds][:-1]]
         heads = ["\n".join(dict.fromkeys(part[x] for x in languages)) for part in parts]
         heads += ["\n".join(said(f"speedups.{key}", languages)) for key in ("total", "share")]
-        shares = _shares(sweep)
-        options: dict[str, Any] = {"is_last": position == len(found) - 1}
-        drawn = draw_speeds(
-            sweep.symbol, speeds, shares, limits, [] if position else heads, **options
-        )
-        yield f"speedups-{name}", drawn
+        heads = heads if name == next(iter(found)) else [""] * len(heads)
+        about, is_last = (sweep.symbol, speeds, _shares(sweep)), name == [*found][-1]
+        yield f"speedups-{name}", draw_speeds(*about, limits, heads, is_last=is_last)
 
 
 def _speeds_of(sweep: Sweep) -> dict[str, pd.DataFrame]:
     """The speeds of the other of two implementations by metric; none of a sweep that has none."""
-    benchmark, planned = sweep.data.benchmark, {e["name"] for e in sweep.plan["implementations"]}
-    if len(planned) != FEW or len(sweep.names) != FEW or sweep.data.device in benchmark.simulated:
+    benchmark, planned = sweep.data.benchmark, len(sweep.plan["implementations"])
+    if not planned == len(sweep.names) == FEW or sweep.data.device in benchmark.simulated:
         return {}
-    (other,) = planned - {sweep.data.baseline}
     metrics = [metric.name for metric in chosen_metrics(benchmark) if _is_of_time(metric)]
-    found = {name: sweep.speed(name, other, variant=sweep.variants[-1]) for name in metrics}
+    found = {m: sweep.speed(m, sweep.names[1], variant=sweep.variants[-1]) for m in metrics}
     return found if any(len(each) for each in found.values()) else {}
 
 

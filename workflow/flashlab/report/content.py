@@ -224,6 +224,7 @@ class _Composer:
         benchmark = self.data.benchmark
         complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
         runs = pd.DataFrame(complete)
+        swept = benchmark.parameter(self.data.swept[s.name])
         sizes: dict[bool, list[str]] = {True: [], False: []}
         variants: list[Markup] = []
         for parameter in benchmark.stated(complete):
@@ -231,7 +232,9 @@ class _Composer:
             if parameter.is_variant and parameter.words:
                 words = [parameter.words[value] for value in sorted(values)]
                 variants.append(in_both({e: ", ".join(w[e] for w in words) for e in LANGUAGES}))
-            elif parameter.name != self.data.swept[s.name]:
+            elif parameter.name != swept.name and not parameter.stands_for:
+                if swept.stands_for and len(values) > 1:
+                    continue  # a problem's own sizes
                 said = ", ".join(map(str, values))
                 sizes[len(values) == 1].append(f"{parameter.symbol} = {said}")
         return Markup(" · ").join([", ".join(sizes[True] + sizes[False]), *variants])
