@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,7 +21,7 @@ from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.figures import style
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curve import draw_curves
-from flashlab.figures.dots import Dots, draw_dots
+from flashlab.figures.dots import draw_dots
 from flashlab.figures.labels import (
     in_languages,
     in_words,
@@ -94,9 +93,8 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     """The figures across experiments, by their ids.
 
     Of two implementations there are the speeds of each sweep (``speedups-<experiment>``). Of many
-    there are how far each is from the best (``strips``), and what a switch does to each
-    (``effects-<experiment>``). Where implementations are steps, there are their times by every
-    clock (``clocks``) and their counters (``profile``).
+    there is how far each is from the best (``strips``). Where implementations are steps, there are
+    their times by every clock (``clocks``) and their counters (``profile``).
     """
     if any("previous" in entry for entry in data.declared.values()):
         if (ladder := ladder_of(data)) and data.device not in data.benchmark.simulated:
@@ -110,9 +108,6 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     if any(len(sweep.names) > FEW for sweep in alone):
         yield "strips", _strips(data, alone, languages)
     yield from _speeds(swept, languages)
-    for sweep in alone:
-        if sweep.is_switch and len(sweep.names) > MOST_LINES:
-            yield f"effects-{sweep.name}", _effects(sweep, languages)
 
 
 # What a sweep is
@@ -198,7 +193,7 @@ def tidy(
         values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
         found = runs.assign(metric=metric.name, variant=position, line=line, value=values)
         found = found.assign(low=bounds.low, high=bounds.high)
-        frames.append(found.assign(title=titles_of(found, sweep.symbol, f" {metric.unit}")))
+        frames.append(found.assign(title=titles_of(found, sweep.symbol, metric.unit)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -316,14 +311,12 @@ def _dots(
     texts = ["" if each[0] != each[0] else measured(*each) for each in numbers]
     data = data.assign(panel=data["at"], mark=data.metric, is_best=is_best, text=texts)
     table = data[(data.status != "ok") | data["value"].notna()]
-    dots = Dots(
-        {at: f"{text} ({unit})" for at, text in settings.items()},
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: [*best[data["at"] == at].dropna().unique()] for at in settings},
-    )
+    titles = {at: f"{text} ({unit})" for at, text in settings.items()}
+    marks = {metric.name: title_metric(metric, languages) for metric in metrics}
+    lines = {at: [*best[data["at"] == at].dropna().unique()] for at in settings}
     width = style.WIDE if len(settings) > FEW else style.HALF
-    notes = _notes(data, languages)
-    return draw_dots(table, dots, _looks(sweep, names), width=width, notes=notes)
+    looks, notes = _looks(sweep, names), _notes(data, languages)
+    return draw_dots(table, titles, marks, lines, looks, width, notes)
 
 
 def _bars(
@@ -334,7 +327,8 @@ def _bars(
     known = [m for m in metrics if data["value"][data.metric == m.name].notna().any()]
     known, words = known or [*metrics[:1]], _words(sweep, languages)
     data = data[data.metric.isin([metric.name for metric in known])].assign(busy=np.nan)
-    data = data.assign(failed=data.status.map(lambda key: in_words(key, languages)))
+    failed = {key: in_words(key, languages) for key in {*data.status} - {"ok"}}
+    data = data.assign(failed=data.status.map(failed))
     legend = words if len(words) > 1 else []
     if occupied and occupied[0] in {metric.name for metric in known}:
         busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
@@ -374,29 +368,6 @@ def _steps_of(sweep: Sweep, names: Sequence[str], curve: Curve) -> pd.DataFrame:
 
 
 # The figures across experiments
-
-
-def _effects(sweep: Sweep, languages: Sequence[str]) -> Figure:
-    """The speed of each implementation with a switch on over off, at both ends of the sweep."""
-    metrics = [m for m in metrics_of(sweep.data.benchmark, exact=False) if _is_of_time(m)]
-    frames = []
-    for metric, name in itertools.product(metrics, sweep.names):
-        speeds = sweep.switched(metric.name, name).rename(columns={"x": "value"}).reset_index()
-        names = {"panel": metric.name, "implementation": name, "line": name}
-        frames.append(speeds.iloc[[0, -1][: len(speeds)]].assign(**names))
-    data = pd.concat(frames, ignore_index=True).assign(status="ok", is_best=False)
-    texts = [f"{times(*each)}×" for each in zip(data["value"], data.low, data.high, strict=True)]
-    data = data.assign(mark=data["at"], text=texts, title=titles_of(data, sweep.symbol, "×", times))
-    ends = sorted(data["at"].unique(), reverse=True)
-    work = [sweep.medians("operations", variant).max(axis=1) for variant in sweep.variants]
-    share = float((work[0] / work[1]).get(ends[0], 1.0))
-    dots = Dots(
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: f"{sweep.symbol} = {at}" for at in ends},
-        {metric.name: [share] for metric in metrics},
-        is_of_ratios=True,
-    )
-    return draw_dots(data, dots, _looks(sweep, sweep.names), width=style.HALF)
 
 
 def _clocks(d: Ladder, languages: Sequence[str]) -> Figure:
