@@ -53,6 +53,9 @@ FEW = 2
 SPEEDS, EFFECTS = "speed", "effects-"
 """The beginnings of the ids of figures across experiments that belong to one of them."""
 
+PROFILE = "profile"
+"""The figure of what limits a ladder's steps, which stands below the table of their counters."""
+
 OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
     "ladder": ladder_tables,
     "training": training_tables,
@@ -245,6 +248,8 @@ class _Composer:
     # Figures
 
     def _figures(self, s: Sweep) -> Iterator[Figure]:
+        if PROFILE in self.drawn and next(filter(None, self.own_tables)) == s.name:
+            yield self._across(PROFILE)
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
             caption = self._caption(figure)
@@ -333,7 +338,7 @@ class _Composer:
         across = [
             Figures([self._across(each)])
             for each in self.drawn
-            if not each.startswith((SPEEDS, EFFECTS))
+            if not each.startswith((SPEEDS, EFFECTS, PROFILE))
         ]
         chosen = maps(self.data) if self.is_of_many else []
         if not chosen:
