@@ -53,6 +53,9 @@ FEW = 2
 SPEEDS = "speed"
 """The beginning of the ids of figures across experiments that belong to one of them."""
 
+PROFILE = "profile"
+"""The figure of what limits a ladder's steps, which stands below the table of their counters."""
+
 OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
     "ladder": ladder_tables,
     "training": training_tables,
@@ -242,6 +245,8 @@ class _Composer:
     # Figures
 
     def _figures(self, s: Sweep) -> Iterator[Figure]:
+        if PROFILE in self.drawn and next(filter(None, self.own_tables)) == s.name:
+            yield self._across(PROFILE)
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
             caption = self._caption(figure)
@@ -322,7 +327,9 @@ class _Composer:
         answer = self._in_each(lambda texts: texts.answer)
         blocks: list[Block] = [Prose(answer, "answer")] if any(answer.values()) else []
         across = [
-            Figures([self._across(each)]) for each in self.drawn if not each.startswith(SPEEDS)
+            Figures([self._across(each)])
+            for each in self.drawn
+            if not each.startswith((SPEEDS, PROFILE))
         ]
         chosen = maps(self.data) if self.is_of_many else []
         yield Section("key", [*blocks, *tables, *lines, *([] if chosen else across)])
