@@ -88,13 +88,13 @@ def _scale(
     axes: Axes, data: pd.DataFrame, lines: Sequence[float], room: float, *, is_single: bool
 ) -> None:
     """A logarithmic axis about all dots, with room for a number at one end or at both."""
-    values = data[["value", "low", "high"]].stack().dropna()
-    if values.empty:
+    values = [*data[["value", "low", "high"]].stack().dropna()]
+    if not values:
         axes.set_xticks([])
         return
     after = min(0.35, (widest(data.text, "bold") + 6) / room)
     before = 0.06 if is_single else after
-    low, high = (math.log10(float(end)) for end in (values.min(), values.max()))
+    low, high = math.log10(min(values)), math.log10(max(values))
     decades = max(high - low, math.log10(LEAST_SPAN)) / (1 - before - after)
     middle = (low + high) / 2 + decades * (after - before) / 2
     ends = (10 ** (middle - decades / 2), 10 ** (middle + decades / 2))
