@@ -91,11 +91,11 @@ class Recorded:
 
     def make(self) -> Made:
         """The report by the stages from the records on, without its pages."""
-        with self._plan() as (_, home, ceilings):
+        with self.results() as (_, home, ceilings):
             return _made(_composed(home, ceilings), home)
 
     @contextmanager
-    def _plan(self) -> Iterator[tuple[Plan, Path, Path | None]]:
+    def results(self) -> Iterator[tuple[Plan, Path, Path | None]]:
         """A folder of its own with the results up to the observations, and the ceilings."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             if self.data.is_dir():
@@ -194,6 +194,11 @@ def _made(report: Report, home: Path) -> Made:
     """A report as the HTML page, which has all that the PDF has, without its pictures."""
     html = to_html(report, _PageWithoutPictures(report))
     return Made(read_comparisons(home / COMPARISONS), html)
+
+
+def html_of(home: Path, ceilings: Path | None) -> str:
+    """The HTML page of results, without its pictures."""
+    return _made(_composed(home, ceilings), home).html
 
 
 class _PageWithoutPictures(Page):
