@@ -43,7 +43,7 @@ def measured(implementation: str, *shapes: str, process: int = 0) -> Jobs:
 
 
 def counted(*shapes: str) -> Jobs:
-    return {f"Reading the counters of flash2-{shape}" for shape in shapes}
+    return {f"Reading counters-flash2-{shape}" for shape in shapes}
 
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
@@ -351,7 +351,7 @@ INPUTS = {
         *(f"{PACKAGE}/benchmarks/attention/{name}.py" for name in ("declaration", "costs")),
     },
     "observations": {
-        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/tables")),
+        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/words")),
         "data/devices.csv",
     },
     "figures": {
@@ -362,16 +362,12 @@ INPUTS = {
     "report": {
         *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
         "templates/labels/report.toml",
-        *(
-            f"templates/{name}"
-            for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
-        ),
-        *("data/devices.csv", "data/published/training.csv"),
+        *(f"templates/{name}" for name in ("report.html.j2", "report.css", "fonts/fonts.conf")),
     },
 }
 """Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
-    "tables": {f"{PACKAGE}/story/tables.py", f"{PACKAGE}/measuring/protocols.py"},
+    "tables": {f"{PACKAGE}/story/words.py", f"{PACKAGE}/measuring/protocols.py"},
     "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
     "figures": {f"{PACKAGE}/analysis/stage.py", "templates/report.css"},
     "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
@@ -465,7 +461,7 @@ def measuring(jobs: Jobs) -> Jobs:
 def test_more_processes_measure_only_those_that_are_new(project: Any) -> None:
     with project.config() as config:
         config["experiments"] = config["experiments"][-1:]
-    shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
+    shapes = ("b1-n64-h2-e32-full", "b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
     measure_in(2)(project)
     project.make("results/local/observations.json")
     measure_in(1)(project)  # fewer: from the tables on

@@ -23,7 +23,6 @@ from typing import Any
 
 from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import folded, verdicts_of
-from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
@@ -37,8 +36,7 @@ from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.value import Plan
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
-from flashlab.report.document import FigureEntry, Report
-from flashlab.report.page import Page
+from flashlab.report.document import Report
 from flashlab.report.render import to_html
 from flashlab.story.stage import observe
 
@@ -191,25 +189,19 @@ def _composed(home: Path, ceilings: Path | None) -> Report:
 
 
 def _made(report: Report, home: Path) -> Made:
-    """A report as the HTML page, which has all that the PDF has, without its pictures."""
-    html = to_html(report, _PageWithoutPictures(report))
-    return Made(read_comparisons(home / COMPARISONS), html)
+    """A report as the HTML of its PDF."""
+    return Made(read_comparisons(home / COMPARISONS), to_html(report))
 
 
 def html_of(home: Path, ceilings: Path | None) -> str:
-    """The HTML page of results, without its pictures."""
+    """The HTML of the PDF of results."""
     return _made(_composed(home, ceilings), home).html
-
-
-class _PageWithoutPictures(Page):
-    def svg(self, figure: FigureEntry) -> Markup:
-        return Markup("")
 
 
 # From HTML to text
 
-LEFT_OUT = frozenset({"facts", "data", "runs", "peaks", "explorer", "interface", "scripted"})
-"""Classes whose elements have versions, dates, ceilings, whole tables, or controls."""
+LEFT_OUT = frozenset({"facts"})
+"""Classes whose elements have versions, dates, or ceilings."""
 
 UNSEEN = frozenset({"head", "nav", "script", "style", "dialog", "svg"})
 VOID = frozenset({"meta", "link", "img", "br", "input"})
@@ -241,7 +233,7 @@ class _Reader(HTMLParser):
         if self._skipping or self._is_left_out(element, dict(attrs)):
             self._skipping.append(element)
             return
-        if element in LINES or "paper" in (dict(attrs).get("class") or ""):
+        if element in LINES:
             self._end_line()
             self._line = {"h1": "# ", "h2": "## ", "h3": "### "}.get(element, "")
         elif element in CELLS:

@@ -285,8 +285,9 @@ def read_dataset(
     is_ok = metrics.status == "ok"
     known = metrics[is_ok].drop_duplicates(VALUE).set_index(VALUE)
     values = known["value"].dropna()
-    work = known.GFLOP.xs(benchmark.measured[0].name, level="metric", drop_level=False)
-    operations = work.rename({benchmark.measured[0].name: "operations"}, level="metric")
+    first = benchmark.measured[0].name
+    work = known.GFLOP[known.index.get_level_values("metric") == first]
+    operations = work.rename({first: "operations"}, level="metric")
     comparisons = read_comparisons(tables.with_name(COMPARISONS))
     return Dataset(
         benchmark,

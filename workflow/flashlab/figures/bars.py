@@ -27,9 +27,9 @@ from flashlab.figures.style import (
     new_panels,
     rows_of,
     scale_linearly,
-    text_points,
     title_panel,
     title_points,
+    widest,
     write,
 )
 from flashlab.numbers import measured
@@ -62,18 +62,22 @@ def draw_bars(
     figure, grid = new_panels(HALF, len(panels))
     group = data.variant.max() + 1 + GAP
     for axes, (metric, title) in zip(grid[:, 0], panels.items(), strict=True):
-        _draw_panel(axes, data[data.metric == metric], looks, group, languages)
+        mine = data[data.metric == metric]
+        name_rows(axes, list(looks), looks, group)
+        _draw(axes, mine, looks, group, languages)
+        most = mine[["value", "high"]].max().max()
+        axes.set_xlim(0, 1.12 * most if most > 0 else 1)
+        scale_linearly(axes.xaxis, 4)
         title_panel(axes, title)
     square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
     fills = zip(legend, (GREY, (GREY, LIGHT)), strict=False)
     handles = [handle(text, markerfacecolor=fill, **square) for text, fill in fills]
-    left = max(text_points(name, weight="bold") for name in looks) + 4
-    margins = (left, 6.0, TITLE_HEIGHT, LINE_POINTS + 6)
+    margins = (widest(looks, "bold") + 4, 6.0, TITLE_HEIGHT, LINE_POINTS + 6)
     lay_out(figure, BAR_POINTS * group * len(looks), margins, handles)
     return figure
 
 
-def _draw_panel(
+def _draw(
     axes: Axes,
     data: pd.DataFrame,
     looks: Mapping[str, Look],
@@ -82,24 +86,19 @@ def _draw_panel(
 ) -> None:
     known = data["value"].dropna()
     printed = {known.idxmin(), known.idxmax()} if len(known) else set()
-    name_rows(axes, list(looks), looks, group)
     for row in rows_of(data):
-        value, look = row.value, looks[row.implementation]
+        look, known_busy = looks[row.implementation], row.busy > 0
         y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
-        text: Style = {"va": "center_baseline", "color": look.text}
+        text: Style = {**look.text, "va": "center_baseline", "weight": "normal"}
         if row.status != "ok":
             write(axes, " ".join(["×", *said(row.status, languages)]), (0, y), (2, 0), **text)
             continue
-        is_light = row.variant % 2 if pd.isna(row.busy) else True
-        fill = (look.shade, LIGHT) if is_light else look.shade
-        (bar,) = axes.barh(y, value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
+        fill = (look.shade, LIGHT) if row.variant % 2 or known_busy else look.shade
+        (bar,) = axes.barh(y, row.value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
         title_points(bar, [row.title])
-        if row.busy > 0:
+        if known_busy:
             axes.barh(y, row.busy, 0.82, color=look.shade)
         axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
         if row.Index in printed:
-            end = max(value, row.high) if row.high > value else value
-            write(axes, measured(value, row.low, row.high), (end, y), (2, 0), **text)
-    most = data[["value", "high"]].max().max()
-    axes.set_xlim(0, 1.12 * most if most > 0 else 1)
-    scale_linearly(axes.xaxis, 4)
+            end = max(row.value, row.high) if row.high > 0 else row.value
+            write(axes, measured(row.value, row.low, row.high), (end, y), (2, 0), **text)

@@ -34,9 +34,9 @@ from flashlab.figures.style import (
     new_panels,
     rows_of,
     scale_logarithmically,
-    text_points,
     title_panel,
     title_points,
+    widest,
     write,
 )
 
@@ -53,7 +53,6 @@ class Dots:
         panels: the title of each, from left to right.
         marks: the legend's text of each kind of dot; the first kind is filled.
         lines: where lines of reference stand in a panel.
-        shades: of a kind of dot and its marker, where it has none of the row's implementation.
         unit: what the numbers of the axes end in.
         is_of_ratios: whether values are ratios, so that 1 and the margin about it are drawn, and
             all panels have one axis.
@@ -62,17 +61,8 @@ class Dots:
     panels: Mapping[Any, str]
     marks: Mapping[Any, str]
     lines: Mapping[Any, Sequence[float]] = field(default_factory=dict)
-    shades: Mapping[Any, tuple[str, str]] = field(default_factory=dict)
     unit: str = ""
     is_of_ratios: bool = False
-
-    def style(self, mark: Any, shades: Sequence[str]) -> Style:
-        """The style of the dots of a kind, in rows of these shades."""
-        shade, marker = self.shades.get(mark, ("", "o"))
-        if shade:
-            return {"marker": marker, "color": shade}
-        face = shades if mark == next(iter(self.marks)) else "white"
-        return {"marker": marker, "facecolor": face, "edgecolor": INK, "linewidth": 0.5}
 
 
 def draw_dots(
@@ -96,25 +86,19 @@ def draw_dots(
     """
     names = list(looks)
     figure, (panels,) = new_panels(width, 1, len(dots.panels), sharey=True)
-    beside = max(text_points(name, weight="bold") for name in names)
+    beside = widest(names, "bold")
     room = (POINTS * width - beside) / len(dots.panels)
     for (key, title), axes in zip(dots.panels.items(), panels, strict=True):
         mine = data[data.panel == key]
-        name_rows(axes, names, None if dots.shades else looks)
+        name_rows(axes, names, looks)
         axes.spines["left"].set_visible(False)
         _scale(axes, data if dots.is_of_ratios else mine, dots, dots.lines.get(key, ()), room)
         _draw(axes, mine.assign(y=mine.implementation.map(names.index) + 0.5), dots, looks)
         title_panel(axes, title)
-    shapes = [(text, dots.style(mark, [GREY])) for mark, text in dots.marks.items()]
-    legend = [
-        handle(
-            text,
-            **{"linestyle": "none", "marker": style["marker"], "markersize": 4.2},
-            **{"markerfacecolor": style.get("facecolor", [style.get("color")])[0]},
-            **{"markeredgecolor": style.get("color", INK), "markeredgewidth": 0.5},
-        )
-        for text, style in shapes[: len(shapes) if len(shapes) > 1 else 0]
-    ]
+    dot: Style = {"linestyle": "none", "marker": "o", "markersize": 4.2, "markeredgecolor": INK}
+    faces = zip(dots.marks.values(), (GREY, *["white"] * len(dots.marks)), strict=False)
+    legend = [handle(text, markerfacecolor=face, **dot) for text, face in faces]
+    legend = legend if len(legend) > 1 else []
     margins = (3.0, 4.0, TITLE_HEIGHT, LINE_POINTS + 4)
     lay_out(figure, ROW_POINTS * len(names), margins, [*legend, *notes], beside)
     return figure
@@ -127,8 +111,7 @@ def _scale(axes: Axes, data: pd.DataFrame, dots: Dots, lines: Sequence[float], r
     if not values:
         axes.set_xticks([])
         return
-    widest = max((text_points(text, weight="bold") for text in data.text), default=0.0) + 6
-    after = min(0.35, widest / room)
+    after = min(0.35, (widest(data.text, "bold") + 6) / room)
     before = after if len(dots.marks) > 1 else 0.06
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = max(high - low, math.log10(LEAST_SPAN)) / (1 - before - after)
@@ -148,13 +131,14 @@ def _draw(axes: Axes, data: pd.DataFrame, dots: Dots, looks: Mapping[str, Look])
     shown = data.dropna(subset="value")
     rows = shown.groupby("y", sort=False)["value"].agg(["min", "max"])
     shades = data.drop_duplicates("y").set_index("y").implementation.map(lambda n: looks[n].shade)
-    joined = "#D9D9D9" if dots.shades else [*shades[rows.index]]
+    joined = [*shades[rows.index]]
     axes.hlines(rows.index, rows["min"], rows["max"], colors=joined, lw=1.6, zorder=1.4)
     axes.hlines(shown.y, shown.low, shown.high, colors=INK, lw=0.8, zorder=3)
     for mark in dots.marks:
         mine = shown[shown["mark"] == mark]
-        style = dots.style(mark, [*shades[mine.y]])
-        title_points(axes.scatter(mine["value"], mine.y, s=17.6, zorder=2, **style), mine.title)
+        faces = [*shades[mine.y]] if mark == next(iter(dots.marks)) else "white"
+        dot: Style = {"s": 17.6, "linewidth": 0.5, "edgecolor": INK, "zorder": 2}
+        title_points(axes.scatter(mine["value"], mine.y, facecolor=faces, **dot), mine.title)
     failed = data[~data.y.isin(rows.index)].drop_duplicates("y")
     transform = axes.get_yaxis_transform()
     (crosses,) = axes.plot([0.5] * len(failed), failed.y, transform=transform, c=GREY, **FAILED)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from flashlab.analysis.ceilings import Ceiling
-from flashlab.benchmarks.model import FLOPS, Metric, Texts
+from flashlab.benchmarks.model import Metric, Texts
 from flashlab.figures.style import rows_of
 from flashlab.labels import message
-from flashlab.numbers import Printed, measured, tick
+from flashlab.numbers import Printed, measured
 
 
 def said(key: str, languages: Sequence[str], **words: Texts) -> list[str]:
@@ -42,13 +41,6 @@ def title_metric(metric: Metric, languages: Sequence[str]) -> str:
 def title_with_unit(metric: Metric, languages: Sequence[str]) -> str:
     """A metric with its unit: ``前向時間 Forward time (ms)``."""
     return f"{in_languages(metric.labels, languages)} ({metric.unit})"
-
-
-def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:
-    """The matrix product's rates, sustained to initial: ``矩陣乘法 … 665–772``."""
-    low, high = (tick(float(f"{rate / FLOPS[unit]:.3g}")) for rate in product.bounds)
-    rates = high if low == high else f"{low}–{high}"
-    return f"{in_words('matrix_product', languages)} {rates}"
 
 
 def titles_of(rows: pd.DataFrame, symbol: str, unit: str, printed: Printed = measured) -> list[str]:

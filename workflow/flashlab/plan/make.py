@@ -16,8 +16,8 @@ from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.plan import datasets, identity, state
 from flashlab.plan.datasets import Dataset
-from flashlab.plan.experiments import experiments_of, of_held, protocol_of
-from flashlab.plan.importing import Imports, imported
+from flashlab.plan.experiments import experiments_of, protocol_of
+from flashlab.plan.importing import Imports, imported, of_held
 from flashlab.plan.plan_files import results_of
 from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
 from flashlab.plan.upgrades import upgrade_notices

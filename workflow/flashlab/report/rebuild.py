@@ -17,7 +17,8 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.stage import draw_figures
 from flashlab.files import write_json
 from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
-from flashlab.plan.experiments import Experiment, experiments_of, of_held, runs_of
+from flashlab.plan.experiments import Experiment, experiments_of, runs_of
+from flashlab.plan.importing import of_held
 from flashlab.plan.make import LOCAL
 from flashlab.plan.plan_files import experiment_file, results_of
 from flashlab.plan.runs import Planned
