@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from golden.texts import GOLDEN, Recorded, html_of
 
@@ -30,8 +31,12 @@ LONGEST = 14
 
 
 def printed(data: Dataset) -> tuple[set[str], set[str]]:
-    """A dataset's times, rates, memory and ceilings as they are printed, and its ratios."""
-    values = data.values.to_frame("value").join(data.bounds)[["value", "low", "high"]]
+    """A dataset's times, rates, memory and ceilings as they are printed, and its ratios.
+
+    Figures show the span of a run's processes, tables the digits of the interval of its estimate.
+    """
+    ends, plain = ["value", "low", "high"], data.values.to_frame("value")
+    values = pd.concat([plain.join(data.bounds)[ends], plain.join(data.intervals)[ends]])
     exact = {metric.name for metric in data.benchmark.metrics if metric.exact}
     of_exact = values[values.index.get_level_values("metric").isin(exact)].value
     found = {measured(row) for row in values.itertuples(index=False, name=None)}
@@ -71,11 +76,14 @@ def test_a_number_is_printed_alike_in_figures_and_tables(golden: Recorded) -> No
     values, ratios = printed(data)
     seen, wrong = 0, []
     for text in [*drawn, *(cell for cell in cells if len(cell) <= LONGEST)]:
-        number = NUMBER.search(text)
-        # Whole numbers are sizes and counts.
-        if number and "%" not in text and ("." in number[0] or "×" in text):
-            seen += 1
-            wrong += [text] * (number[0] not in (ratios if "×" in text else values))
+        for number in NUMBER.finditer(text):
+            is_ratio = text[number.end() :].startswith("×")
+            # Whole numbers are sizes and counts; after × stands by how much something grows.
+            if "%" in text or text[0] == "×" or not number[0].strip("0."):
+                continue
+            if "." in number[0] or is_ratio:
+                seen += 1
+                wrong += [text] * (number[0] not in (ratios if is_ratio else values))
     assert seen > 100 and not wrong
 
 
