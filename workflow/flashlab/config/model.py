@@ -74,7 +74,7 @@ class Localized(Keys):
 class Seconds(Keys):
     """Seconds on each kind of device."""
 
-    cuda: Positive = 0.1
+    cuda: Positive = 0.05
     cpu: Positive = 0.2
 
 

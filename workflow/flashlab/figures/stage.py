@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
-from multiprocessing import get_context
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +63,6 @@ def draw_figures(
     tables: Path,
     ceilings_file: Path | None,
     languages_file: Path,
-    cores: int,
     output: Path,
     overview: Path,
 ) -> None:
@@ -77,42 +73,28 @@ def draw_figures(
         tables: the folder of all experiments' tables.
         ceilings_file: the machine's ceilings, if they were measured.
         languages_file: the languages of the words in the figures.
-        cores: how many processes draw.
         output: the folder of the figures of experiments.
         overview: that of those across experiments, with ``drawn.json``, the list of their ids.
     """
     data, languages = read_dataset(plan_files, tables, ceilings_file), read_json(languages_file)
-    wanted = [(sweep, figure) for sweep in data.sweeps for figure in sweep.plan["figures"]]
     output.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {"initializer": _jobs.extend, "initargs": ([*wanted],)}
-    with ProcessPoolExecutor(cores, mp_context=get_context("fork"), **options) as pool:
-        list(pool.map(partial(_draw_job, languages, output), range(len(wanted))))
-    names = []
     with style.drawing():
-        for name, figure in across(data, languages):
-            style.save(figure, overview / f"{name}.svg")
-            names.append(name)
-    write_json(overview / "drawn.json", names)
-
-
-_jobs: list[tuple[Sweep, Mapping[str, Any]]] = []
-"""Of a process that draws: forked with the data, which need not be sent to it."""
-
-
-def _draw_job(languages: Sequence[str], output: Path, number: int) -> None:
-    sweep, figure = _jobs[number]
-    with style.drawing():
-        drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
-        style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
+        for sweep in data.sweeps:
+            for figure in sweep.plan["figures"]:
+                drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
+                style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
+        drawn_across = dict(across(data, languages))
+        for name, drawn in drawn_across.items():
+            style.save(drawn, overview / f"{name}.svg")
+    write_json(overview / "drawn.json", list(drawn_across))
 
 
 def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids.
 
     Of two implementations there are the speeds of each sweep (``speedups-<experiment>``). Of many
-    there are how far each is from the best (``strips``), and what a switch does to each
-    (``effects-<experiment>``). Where implementations are steps, there are their times by every
-    clock (``clocks``) and their counters (``profile``).
+    there is how far each is from the best (``strips``). Where implementations are steps, there are
+    their times by every clock (``clocks``) and their counters (``profile``).
     """
     if any("previous" in entry for entry in data.declared.values()):
         if (ladder := ladder_of(data)) and data.device not in data.benchmark.simulated:
@@ -125,9 +107,6 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     if any(len(sweep.names) > FEW for sweep in alone):
         yield "strips", _strips(data, alone, languages)
     yield from _speeds(swept, languages)
-    for sweep in alone:
-        if sweep.is_switch and len(sweep.names) > MOST_LINES:
-            yield f"effects-{sweep.name}", _effects(sweep, languages)
 
 
 # What a sweep is
@@ -266,12 +245,11 @@ def _lines(
     before, panels = f"{names[0]} " if len(names) == 1 else "", []
     for metric in metrics:
         mine = data[data.metric == metric.name]
-        is_far = mine["value"].max() > MOST_LINEAR * mine["value"].min()
+        is_far = bool(mine["value"].max() > MOST_LINEAR * mine["value"].min())
         ratios = _ratios(sweep, mine, metric) if is_joined else {}
         guides = _guides(sweep, mine) if is_guided and metric.work else []
-        title = before + title_with_unit(metric, languages)
-        is_logarithmic = metric.quantity.logarithmic or bool(is_far)
-        panels.append(Panel(metric.name, title, is_logarithmic, ratios, guides))
+        title, is_log = before + title_with_unit(metric, languages), metric.quantity.logarithmic
+        panels.append(Panel(metric.name, title, is_log or is_far, ratios, guides))
     notes = _notes(data, languages)
     return draw_lines(data, panels, along, looks, rows=rows, is_valued=is_valued, notes=notes)
 
@@ -398,30 +376,6 @@ def _steps_of(sweep: Sweep, names: Sequence[str], curve: Curve) -> pd.DataFrame:
 # The figures across experiments
 
 
-def _effects(sweep: Sweep, languages: Sequence[str]) -> Figure:
-    """The speed of each implementation with a switch on over off, at both ends of the sweep."""
-    metrics = [m for m in metrics_of(sweep.data.benchmark, exact=False) if _is_of_time(m)]
-    frames = []
-    for metric, name in itertools.product(metrics, sweep.names):
-        speeds = sweep.switched(metric.name, name).rename(columns={"x": "value"}).reset_index()
-        names = {"panel": metric.name, "implementation": name, "line": name}
-        frames.append(speeds.iloc[[0, -1][: len(speeds)]].assign(**names))
-    data = pd.concat(frames, ignore_index=True).assign(status="ok", is_best=False)
-    texts = [f"{times(*each)}×" for each in zip(data["value"], data.low, data.high, strict=True)]
-    data = data.assign(mark=data["at"], text=texts, title=titles_of(data, sweep.symbol, "×", times))
-    ends = sorted(data["at"].unique(), reverse=True)
-    work = [sweep.medians("operations", variant).max(axis=1) for variant in sweep.variants]
-    share = float((work[0] / work[1]).get(ends[0], 1.0))
-    dots = Dots(
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: f"{sweep.symbol} = {at}" for at in ends},
-        {metric.name: [share] for metric in metrics},
-        unit="×",
-        is_of_ratios=True,
-    )
-    return draw_dots(data, dots, _looks(sweep, sweep.names), width=style.HALF)
-
-
 def _clocks(d: Ladder, languages: Sequence[str]) -> Figure:
     """The times of each step by every clock; its table has all numbers, the figure the ends."""
     metrics = [m for m in compared_metrics(d.data.benchmark) if m.unit == "ms" and d.values(m.name)]
@@ -487,26 +441,22 @@ def _speeds(sweeps: Sequence[Sweep], languages: Sequence[str]) -> Iterator[tuple
     found = {sweep.name: (sweep, rows) for sweep in sweeps if (rows := _speeds_of(sweep))}
     every = [x for _, rows in found.values() for each in rows.values() for x in each.x]
     limits = min([1.0, *every]) / ROOM, max([1.0, *every]) * ROOM
-    for position, (name, (sweep, speeds)) in enumerate(found.items()):
+    for name, (sweep, speeds) in found.items():
         parts = [sweep.data.benchmark.metric(metric).part for metric in [*speeds][:-1]]
         heads = ["\n".join(dict.fromkeys(part[x] for x in languages)) for part in parts]
         heads += ["\n".join(said(f"speedups.{key}", languages)) for key in ("total", "share")]
-        shares = _shares(sweep)
-        options: dict[str, Any] = {"is_last": position == len(found) - 1}
-        drawn = draw_speeds(
-            sweep.symbol, speeds, shares, limits, [] if position else heads, **options
-        )
-        yield f"speedups-{name}", drawn
+        heads = heads if name == next(iter(found)) else [""] * len(heads)
+        about, is_last = (sweep.symbol, speeds, _shares(sweep)), name == [*found][-1]
+        yield f"speedups-{name}", draw_speeds(*about, limits, heads, is_last=is_last)
 
 
 def _speeds_of(sweep: Sweep) -> dict[str, pd.DataFrame]:
     """The speeds of the other of two implementations by metric; none of a sweep that has none."""
-    benchmark, planned = sweep.data.benchmark, {e["name"] for e in sweep.plan["implementations"]}
-    if len(planned) != FEW or len(sweep.names) != FEW or sweep.data.device in benchmark.simulated:
+    benchmark, planned = sweep.data.benchmark, len(sweep.plan["implementations"])
+    if not planned == len(sweep.names) == FEW or sweep.data.device in benchmark.simulated:
         return {}
-    (other,) = planned - {sweep.data.baseline}
     metrics = [metric.name for metric in chosen_metrics(benchmark) if _is_of_time(metric)]
-    found = {name: sweep.speed(name, other, variant=sweep.variants[-1]) for name in metrics}
+    found = {m: sweep.speed(m, sweep.names[1], variant=sweep.variants[-1]) for m in metrics}
     return found if any(len(each) for each in found.values()) else {}
 
 

@@ -91,10 +91,14 @@ class Prepared:
         return _entries(*((i, (batches, rows), right[i].transpose(1, 2)) for i in (0, 1)))
 
     def _head(self, shape: Shape, given: Sequence[torch.Tensor]) -> list[Entry]:
-        """All of a random head of k and v, and of those of q that share it, in float32."""
+        """All of a random head of k and v, and of those of q that share it.
+
+        In float64 on a GPU, which has loaded what that takes; in float32 on a CPU.
+        """
         b, h = _random.randrange(shape.batch_size), _random.randrange(shape.kv_heads)
         mine = slice(h * shape.group, (h + 1) * shape.group)
-        q, k, v, g = (x.transpose(1, 2)[b].float() for x in given)  # each (H, N, D)
+        dtype = torch.float64 if given[0].is_cuda else torch.float32
+        q, k, v, g = (x.transpose(1, 2)[b].to(dtype) for x in given)  # each (H, N, D)
         every = torch.arange(shape.seq_len, device=q.device) if shape.causal else None
         right = attend(q[mine], k[h], v[h], g[mine], every)
         return _entries(
