@@ -158,11 +158,6 @@ FAILED = {name: ["oom"] * 4 for name in OF_TWO}
         (OF_TWO, [False, True], ["speedups-seq_len"]),
         (FAILED, [False], []),
         ({**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE}, [False], ["strips"]),
-        (
-            {**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE},
-            [False, True],
-            ["strips", "effects-seq_len"],
-        ),
         ({**FAILED, "Flex": ["oom"] * 4, "Flash4": ["oom"] * 4}, [False], []),
     ],
 )
@@ -186,18 +181,6 @@ def test_a_row_has_the_speed_of_each_pass_and_the_total_hollow_where_undecided()
         faces = [face[:3].tolist() for face in each.get_facecolors()]
         assert faces[0] == [1, 1, 1] and [1, 1, 1] not in faces[1:]
     assert {"N", "128", "1024", "4.00×", "25%", "前向\nForward", "1×"} <= set(texts_of(figure))
-
-
-def test_each_pass_has_its_speed_with_the_mask_over_that_without_at_both_ends() -> None:
-    """Each takes half as long again with it, for half of the operations and a little more."""
-    names = ["Pytorch", "Flash2", "Flex", "Flash4"]
-    figure = overview({name: NAIVE for name in names}, variants=(False, True))["effects-seq_len"]
-    forward, backward = figure.axes
-    assert (forward.get_title(), backward.get_title()) == ("前向 Forward", "反向 Backward")
-    assert {text.get_text() for text in forward.texts} == {"0.667×"}
-    dashed = [line for line in forward.lines if line.get_linestyle() == "--"]
-    assert [list(line.get_xdata()) for line in dashed] == [[2.0, 2.0]]
-    assert {"N = 128", "N = 1024", "1×"} <= set(texts_of(figure))
 
 
 def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst() -> None:

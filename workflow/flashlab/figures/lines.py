@@ -52,9 +52,9 @@ from flashlab.figures.style import (
 )
 from flashlab.numbers import measured
 
-PANEL, CROSS, NUMBER, MARK = 86.0, 7.0, 7.0, 3.0
-"""The heights of a panel, of a row of crosses above it and of a number, and half that of a marker,
-in points."""
+PANEL, LOW, CROSS, NUMBER, MARK = 86.0, 62.0, 7.0, 7.0, 3.0
+"""The heights of a panel, of one of two rows, of a row of crosses above it and of a number, and
+half that of a marker, in points."""
 
 TICKS, TICK_GAP = 8, 3.0
 """Most labels of an axis of values, and the least gap between two below a panel, in points."""
@@ -171,7 +171,8 @@ def draw_lines(
     ticks = max(tick_points(axes.yaxis) for axes in grid.flat)
     left = max(ticks, widest((*along.sizes, "×")) + _before(along))
     right = widest((end.text for each in ends.values() for end in each), "bold") + 6
-    lay_out(figure, PANEL, (left, right, TITLE_HEIGHT + above, below), notes)
+    height = PANEL if rows == 1 else LOW
+    lay_out(figure, height, (left, right, TITLE_HEIGHT + above, below), notes)
     for axes, panel in zip(grid.flat, panels, strict=True):
         _label_places(axes, along, panel.ratios)
         name_ends(axes, ends[panel.metric])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -94,9 +93,8 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     """The figures across experiments, by their ids.
 
     Of two implementations there are the speeds of each sweep (``speedups-<experiment>``). Of many
-    there are how far each is from the best (``strips``), and what a switch does to each
-    (``effects-<experiment>``). Where implementations are steps, there are their times by every
-    clock (``clocks``) and their counters (``profile``).
+    there is how far each is from the best (``strips``). Where implementations are steps, there are
+    their times by every clock (``clocks``) and their counters (``profile``).
     """
     if any("previous" in entry for entry in data.declared.values()):
         if (ladder := ladder_of(data)) and data.device not in data.benchmark.simulated:
@@ -109,9 +107,6 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     if any(len(sweep.names) > FEW for sweep in alone):
         yield "strips", _strips(data, alone, languages)
     yield from _speeds(swept, languages)
-    for sweep in alone:
-        if sweep.is_switch and len(sweep.names) > MOST_LINES:
-            yield f"effects-{sweep.name}", _effects(sweep, languages)
 
 
 # What a sweep is
@@ -379,30 +374,6 @@ def _steps_of(sweep: Sweep, names: Sequence[str], curve: Curve) -> pd.DataFrame:
 
 
 # The figures across experiments
-
-
-def _effects(sweep: Sweep, languages: Sequence[str]) -> Figure:
-    """The speed of each implementation with a switch on over off, at both ends of the sweep."""
-    metrics = [m for m in metrics_of(sweep.data.benchmark, exact=False) if _is_of_time(m)]
-    frames = []
-    for metric, name in itertools.product(metrics, sweep.names):
-        speeds = sweep.switched(metric.name, name).rename(columns={"x": "value"}).reset_index()
-        names = {"panel": metric.name, "implementation": name, "line": name}
-        frames.append(speeds.iloc[[0, -1][: len(speeds)]].assign(**names))
-    data = pd.concat(frames, ignore_index=True).assign(status="ok", is_best=False)
-    texts = [f"{times(*each)}×" for each in zip(data["value"], data.low, data.high, strict=True)]
-    data = data.assign(mark=data["at"], text=texts, title=titles_of(data, sweep.symbol, "×", times))
-    ends = sorted(data["at"].unique(), reverse=True)
-    work = [sweep.medians("operations", variant).max(axis=1) for variant in sweep.variants]
-    share = float((work[0] / work[1]).get(ends[0], 1.0))
-    dots = Dots(
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: f"{sweep.symbol} = {at}" for at in ends},
-        {metric.name: [share] for metric in metrics},
-        unit="×",
-        is_of_ratios=True,
-    )
-    return draw_dots(data, dots, _looks(sweep, sweep.names), width=style.HALF)
 
 
 def _clocks(d: Ladder, languages: Sequence[str]) -> Figure:
