@@ -29,11 +29,10 @@ SHAPES = (
 PACKAGE = "workflow/flashlab"
 NOTHING: Jobs = set()
 RENDERED = {"Rendering the report", "Writing report/lab5.pdf"}
-FIGURES = {"Drawing the figures of the experiments"}
+FIGURES = {"Drawing the figures"}
 REPORT = FIGURES | RENDERED
 TABLES = {"Tabulating the records"}
 OBSERVATIONS = {"Observing what the report says"}
-OVERVIEW = {"Drawing the figures across experiments"}
 CEILINGS = {"Measuring the machine's ceilings"}
 
 
@@ -48,7 +47,7 @@ def counted(*shapes: str) -> Jobs:
 
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
 ALL_COUNTED = counted(*SHAPES)
-FROM_TABLES_ON = TABLES | OBSERVATIONS | OVERVIEW | REPORT
+FROM_TABLES_ON = TABLES | OBSERVATIONS | REPORT
 
 
 # Changes
@@ -265,7 +264,7 @@ TABLE = [
     Row(
         "one language is left out",
         configure(lambda c: c.update(languages=["en"])),
-        OVERVIEW | REPORT,
+        REPORT,
     ),
     Row("nothing is to be counted", nothing, FROM_TABLES_ON, arguments=("--config", "counters=no")),
     # What is measured, with what, and where
@@ -390,7 +389,6 @@ def test_a_stage_has_all_that_it_is_made_of_as_inputs_and_nothing_of_other_stage
     for rule, files in INPUTS.items():
         assert files <= found[rule], rule
         assert NO_INPUTS[rule].isdisjoint(found[rule]), rule
-    assert INPUTS["figures"] <= found["overview"]
 
 
 def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:

@@ -12,12 +12,10 @@ import pandas as pd
 import pytest
 from figures.drawn import (
     BOTH,
-    SIZES,
     Results,
     clipped,
     dataset_of,
     drawn,
-    lines_of,
     overlapping,
     sweep_of,
     texts_of,
@@ -29,12 +27,11 @@ from planted import ladder
 from story.breaking import counted
 from story.planting import dataset_of_report
 
-from flashlab.analysis.frames import Dataset, Sweep
+from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.devices import find_device
 from flashlab.figures.stage import across
 from flashlab.figures.steps import Steps, draw_steps
-from flashlab.figures.style import COLOURS
 from flashlab.files import read_json
 from flashlab.story.ladder import ladder_of
 
@@ -158,11 +155,6 @@ FAILED = {name: ["oom"] * 4 for name in OF_TWO}
         (OF_TWO, [False, True], ["speedups-seq_len"]),
         (FAILED, [False], []),
         ({**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE}, [False], ["strips"]),
-        (
-            {**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE},
-            [False, True],
-            ["strips", "effects-seq_len"],
-        ),
         ({**FAILED, "Flex": ["oom"] * 4, "Flash4": ["oom"] * 4}, [False], []),
     ],
 )
@@ -186,18 +178,6 @@ def test_a_row_has_the_speed_of_each_pass_and_the_total_hollow_where_undecided()
         faces = [face[:3].tolist() for face in each.get_facecolors()]
         assert faces[0] == [1, 1, 1] and [1, 1, 1] not in faces[1:]
     assert {"N", "128", "1024", "4.00×", "25%", "前向\nForward", "1×"} <= set(texts_of(figure))
-
-
-def test_each_pass_has_its_speed_with_the_mask_over_that_without_at_both_ends() -> None:
-    """Each takes half as long again with it, for half of the operations and a little more."""
-    names = ["Pytorch", "Flash2", "Flex", "Flash4"]
-    figure = overview({name: NAIVE for name in names}, variants=(False, True))["effects-seq_len"]
-    forward, backward = figure.axes
-    assert (forward.get_title(), backward.get_title()) == ("前向 Forward", "反向 Backward")
-    assert {text.get_text() for text in forward.texts} == {"0.667×"}
-    dashed = [line for line in forward.lines if line.get_linestyle() == "--"]
-    assert [list(line.get_xdata()) for line in dashed] == [[2.0, 2.0]]
-    assert {"N = 128", "N = 1024", "1×"} <= set(texts_of(figure))
 
 
 def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst() -> None:
@@ -261,10 +241,3 @@ def test_a_simulated_ladder_has_no_figures_across_experiments(tmp_path: Path) ->
     with chdir(tmp_path):
         ladder.SIMULATED.write(Path("results"))
     assert read_json(tmp_path / "results" / "overview" / "drawn.json") == []
-
-
-def test_a_kernel_with_packed_inputs_has_the_colour_of_its_twin() -> None:
-    sweep = sweep_of({"A": [1, 2], "APacked": [2, 3]}, SIZES[:2], APacked={"packed_of": "A"})
-    assert isinstance(sweep, Sweep)
-    figure = drawn(sweep, "time")
-    assert len(lines_of(figure, COLOURS[0])) >= 4 and not lines_of(figure, COLOURS[1])

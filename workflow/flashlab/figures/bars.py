@@ -8,12 +8,12 @@ metric the least and the greatest are printed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.figures.labels import said
 from flashlab.figures.style import (
     GREY,
     HALF,
@@ -34,7 +34,7 @@ from flashlab.figures.style import (
 )
 from flashlab.numbers import measured
 
-BAR_POINTS, GAP = 9.0, 0.5
+BAR_POINTS, GAP = 6.8, 0.5
 """The height of a bar, and the gap between two implementations in bars."""
 
 LIGHT = 0.35
@@ -46,25 +46,31 @@ def draw_bars(
     panels: Mapping[str, str],
     looks: Mapping[str, Look],
     legend: Sequence[str],
-    languages: Sequence[str],
 ) -> Figure:
     """A panel for each metric, one below the other.
 
     Args:
         data: a row for each run and metric: ``metric``, ``implementation``, ``variant`` (its
-            position), ``status``, ``value``, ``low``, ``high``, ``title``, and ``busy``, the part
-            of a value in which the device was busy, if that is known.
+            position), ``status``, the words ``failed`` for it, ``value``, ``low``, ``high``,
+            ``title``, and ``busy``, the part of a value in which the device was busy, if known.
         panels: the title of each metric.
         looks: of the implementations, in order.
         legend: the words for full colours and for light ones.
-        languages: of the words for a status.
     """
     figure, grid = new_panels(HALF, len(panels))
     group = data.variant.max() + 1 + GAP
     for axes, (metric, title) in zip(grid[:, 0], panels.items(), strict=True):
         mine = data[data.metric == metric]
         name_rows(axes, list(looks), looks, group)
-        _draw(axes, mine, looks, group, languages)
+        known = mine["value"].dropna()
+        printed = {known.idxmin(), known.idxmax()} if len(known) else set()
+        for row in rows_of(mine):
+            y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
+            text = _draw(axes, y, row, looks[row.implementation])
+            if row.status != "ok" or row.Index in printed:
+                end = 0 if row.status != "ok" else max(row.value, row.high if row.high > 0 else 0)
+                look: Style = {**looks[row.implementation].text, "weight": "normal"}
+                write(axes, text, (end, y), (2, 0), **look, va="center_baseline")
         most = mine[["value", "high"]].max().max()
         axes.set_xlim(0, 1.12 * most if most > 0 else 1)
         scale_linearly(axes.xaxis, 4)
@@ -77,28 +83,14 @@ def draw_bars(
     return figure
 
 
-def _draw(
-    axes: Axes,
-    data: pd.DataFrame,
-    looks: Mapping[str, Look],
-    group: float,
-    languages: Sequence[str],
-) -> None:
-    known = data["value"].dropna()
-    printed = {known.idxmin(), known.idxmax()} if len(known) else set()
-    for row in rows_of(data):
-        look, known_busy = looks[row.implementation], row.busy > 0
-        y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
-        text: Style = {**look.text, "va": "center_baseline", "weight": "normal"}
-        if row.status != "ok":
-            write(axes, " ".join(["×", *said(row.status, languages)]), (0, y), (2, 0), **text)
-            continue
-        fill = (look.shade, LIGHT) if row.variant % 2 or known_busy else look.shade
-        (bar,) = axes.barh(y, row.value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
-        title_points(bar, [row.title])
-        if known_busy:
-            axes.barh(y, row.busy, 0.82, color=look.shade)
-        axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
-        if row.Index in printed:
-            end = max(row.value, row.high) if row.high > 0 else row.value
-            write(axes, measured(row.value, row.low, row.high), (end, y), (2, 0), **text)
+def _draw(axes: Axes, y: float, row: Any, look: Look) -> str:
+    """A bar with its interval, if there is a result; its number, or what became of the run."""
+    if row.status != "ok":
+        return f"× {row.failed}"
+    fill = (look.shade, LIGHT) if row.variant % 2 or row.busy > 0 else look.shade
+    (bar,) = axes.barh(y, row.value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
+    title_points(bar, [row.title])
+    if row.busy > 0:
+        axes.barh(y, row.busy, 0.82, color=look.shade)
+    axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
+    return measured(row.value, row.low, row.high)

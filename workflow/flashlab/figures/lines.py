@@ -52,23 +52,16 @@ from flashlab.figures.style import (
 )
 from flashlab.numbers import measured
 
-PANEL_POINTS, TICK_POINTS = 86.0, 10.0
-"""The height of a panel, and the least distance between two labels of its axis of values."""
+PANEL, LOW, CROSS, NUMBER, MARK = 86.0, 62.0, 7.0, 7.0, 3.0
+"""The heights of a panel, of one of two rows, of a row of crosses above it and of a number, and
+half that of a marker, in points."""
 
-TICK_GAP = 3.0
-"""The least gap between two labels below an axis, in points."""
+TICKS, TICK_GAP = 8, 3.0
+"""Most labels of an axis of values, and the least gap between two below a panel, in points."""
 
-MARGIN = 0.11
-"""Free space on each side of the axis of a sweep, as a share of the space between."""
-
-FARTHEST = 1.25
-"""An interval that goes farther beyond the highest value is cut off at the panel's edge."""
-
-CROSS_POINTS = 7.0
-"""Height of a row of crosses above a panel."""
-
-MARK, NUMBER = 3.0, 7.0
-"""Half the width of a marker, and the height of a number, in points."""
+MARGIN, FARTHEST = 0.11, 1.25
+"""Free space on each side of a sweep, as a share of it, and how far beyond the extreme values an
+interval is drawn."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +153,7 @@ def draw_lines(
     columns = len(panels) // rows
     level = data[data.status != "ok"].groupby("line", sort=False).ngroup()
     data = data.assign(place=data["at"].map(along.places), level=level)
-    above = CROSS_POINTS * level.nunique()
+    above = CROSS * level.nunique()
     figure, grid = new_panels(WIDE if columns > 1 else HALF, rows, columns)
     shown = {panel.metric: data[data.metric == panel.metric] for panel in panels}
     known = {metric: mine.dropna(subset="value") for metric, mine in shown.items()}
@@ -178,12 +171,13 @@ def draw_lines(
     ticks = max(tick_points(axes.yaxis) for axes in grid.flat)
     left = max(ticks, widest((*along.sizes, "×")) + _before(along))
     right = widest((end.text for each in ends.values() for end in each), "bold") + 6
-    lay_out(figure, PANEL_POINTS, (left, right, TITLE_HEIGHT + above, below), notes)
+    height = PANEL if rows == 1 else LOW
+    lay_out(figure, height, (left, right, TITLE_HEIGHT + above, below), notes)
     for axes, panel in zip(grid.flat, panels, strict=True):
-        if is_valued and not along.is_nominal:
-            _print_numbers(axes, known[panel.metric], looks)
         _label_places(axes, along, panel.ratios)
         name_ends(axes, ends[panel.metric])
+        if is_valued and not along.is_nominal:
+            _print_numbers(axes, known[panel.metric], looks)
     return figure
 
 
@@ -227,8 +221,7 @@ def _scale(axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool) -> Non
     low, high = min(shown), max(shown)
     if panel.is_logarithmic:
         room = max(1.2, (high / low) ** (0.14 if is_valued else 0.06))
-        most = int(PANEL_POINTS / TICK_POINTS)
-        scale_logarithmically(axes.yaxis, low / room, high * room, most)
+        scale_logarithmically(axes.yaxis, low / room, high * room, TICKS)
         return
     axes.set_ylim(-0.13 * high if is_valued else 0, 1.14 * high or 1)
     scale_linearly(axes.yaxis, 5)
@@ -239,7 +232,7 @@ def _scale(axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool) -> Non
 def _draw_crosses(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A cross above the panel for each run without a result, a row a line."""
     for level, rows in data[data.status != "ok"].groupby("level"):
-        up = CROSS_POINTS * (float(str(level)) + 0.5) / POINTS
+        up = CROSS * (float(str(level)) + 0.5) / POINTS
         above = axes.get_xaxis_transform() + ScaledTranslation(0, up, axes.figure.dpi_scale_trans)
         style: Style = {"color": dark(looks[rows.implementation.iloc[0]].shade), "clip_on": False}
         (crosses,) = axes.plot(rows.place, [1.0] * len(rows), transform=above, **style, **FAILED)

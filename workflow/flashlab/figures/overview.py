@@ -15,7 +15,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from flashlab import statistics
 from flashlab.figures.style import (
-    GREY,
     INK,
     LINE_POINTS,
     WIDE,
@@ -29,7 +28,7 @@ from flashlab.figures.style import (
     title_panel,
     title_points,
     widest,
-    write,
+    write_column,
 )
 from flashlab.numbers import times
 
@@ -64,13 +63,11 @@ def draw_strips(
         worst = distances.min() if is_share else distances.max()
         to_text = (lambda x: f"{x:.0f}") if is_share else (lambda x: f"{times(x)}×")
         numbers = [each.map(to_text) for each in (distances.median(), worst)]
-        right, style = 0.0, {"ha": "right", "va": "bottom", "color": GREY, "linespacing": 1.1}
+        right = 0.0
         for head, column in zip(heads, numbers, strict=True):
             right += GAP_POINTS + widest((head, *column))
-            write(axes, head, (1, 1), (right, 1.5), "axes fraction", **style)
-            for name, text in column.items():
-                at, coords = (1, names.index(str(name)) + 0.5), axes.get_yaxis_transform()
-                write(axes, text, at, (right, 0), coords, ha="right", va="center_baseline")
+            rows = ((names.index(str(name)), text) for name, text in column.items())
+            write_column(axes, right, head, rows)
         columns = max(columns, right)
     above = LINE_POINTS * (1.2 + max(head.count("\n") for head in heads))
     margins = (6.0, columns, above, LINE_POINTS + 4)

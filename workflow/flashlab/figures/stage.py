@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
-from multiprocessing import get_context
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.figures import style
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curve import draw_curves
-from flashlab.figures.dots import Dots, draw_dots
+from flashlab.figures.dots import draw_dots
 from flashlab.figures.labels import (
     in_languages,
     in_words,
@@ -66,7 +63,6 @@ def draw_figures(
     tables: Path,
     ceilings_file: Path | None,
     languages_file: Path,
-    cores: int,
     output: Path,
     overview: Path,
 ) -> None:
@@ -77,42 +73,28 @@ def draw_figures(
         tables: the folder of all experiments' tables.
         ceilings_file: the machine's ceilings, if they were measured.
         languages_file: the languages of the words in the figures.
-        cores: how many processes draw.
         output: the folder of the figures of experiments.
         overview: that of those across experiments, with ``drawn.json``, the list of their ids.
     """
     data, languages = read_dataset(plan_files, tables, ceilings_file), read_json(languages_file)
-    wanted = [(sweep, figure) for sweep in data.sweeps for figure in sweep.plan["figures"]]
     output.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {"initializer": _jobs.extend, "initargs": ([*wanted],)}
-    with ProcessPoolExecutor(cores, mp_context=get_context("fork"), **options) as pool:
-        list(pool.map(partial(_draw_job, languages, output), range(len(wanted))))
-    names = []
     with style.drawing():
-        for name, figure in across(data, languages):
-            style.save(figure, overview / f"{name}.svg")
-            names.append(name)
-    write_json(overview / "drawn.json", names)
-
-
-_jobs: list[tuple[Sweep, Mapping[str, Any]]] = []
-"""Of a process that draws: forked with the data, which need not be sent to it."""
-
-
-def _draw_job(languages: Sequence[str], output: Path, number: int) -> None:
-    sweep, figure = _jobs[number]
-    with style.drawing():
-        drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
-        style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
+        for sweep in data.sweeps:
+            for figure in sweep.plan["figures"]:
+                drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
+                style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
+        drawn_across = dict(across(data, languages))
+        for name, drawn in drawn_across.items():
+            style.save(drawn, overview / f"{name}.svg")
+    write_json(overview / "drawn.json", list(drawn_across))
 
 
 def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids.
 
     Of two implementations there are the speeds of each sweep (``speedups-<experiment>``). Of many
-    there are how far each is from the best (``strips``), and what a switch does to each
-    (``effects-<experiment>``). Where implementations are steps, there are their times by every
-    clock (``clocks``) and their counters (``profile``).
+    there is how far each is from the best (``strips``). Where implementations are steps, there are
+    their times by every clock (``clocks``) and their counters (``profile``).
     """
     if any("previous" in entry for entry in data.declared.values()):
         if (ladder := ladder_of(data)) and data.device not in data.benchmark.simulated:
@@ -121,13 +103,11 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
                 yield "profile", _profile(ladder, languages)
         return
     swept = [sweep for sweep in data.sweeps if sweep.names and not _parameter(sweep).nominal]
-    alone = [sweep for sweep in swept if not _twins(sweep)]
+    packed = {name for name, entry in data.declared.items() if "packed_of" in entry}
+    alone = [sweep for sweep in swept if packed.isdisjoint(sweep.names)]
     if any(len(sweep.names) > FEW for sweep in alone):
         yield "strips", _strips(data, alone, languages)
     yield from _speeds(swept, languages)
-    for sweep in alone:
-        if sweep.is_switch and len(sweep.names) > MOST_LINES:
-            yield f"effects-{sweep.name}", _effects(sweep, languages)
 
 
 # What a sweep is
@@ -151,19 +131,12 @@ def _variants(sweep: Sweep) -> list[str]:
     return sorted(_every(sweep).variant.unique())
 
 
-def _twins(sweep: Sweep) -> dict[str, str]:
-    """The implementation with separate inputs, by the name of its twin with packed ones."""
-    entries = {entry["name"]: entry.get("packed_of") for entry in sweep.plan["implementations"]}
-    return {name: twin for name, twin in entries.items() if twin in entries}
-
-
 def _looks(
     sweep: Sweep, names: Sequence[str], named: Sequence[str] | None = None
 ) -> dict[str, style.Look]:
     """The looks of these implementations, in the plan's order."""
-    styles = {e["name"]: e["style"] for e in sweep.plan["implementations"] if e["name"] in names}
-    twins = {name: twin for name, twin in _twins(sweep).items() if {name, twin} <= {*names}}
-    return style.looks_of(styles, twins, named)
+    entries = [entry for entry in sweep.plan["implementations"] if entry["name"] in names]
+    return style.looks_of({entry["name"]: entry["style"] for entry in entries}, named)
 
 
 def _along(sweep: Sweep) -> Along:
@@ -220,7 +193,7 @@ def tidy(
         values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
         found = runs.assign(metric=metric.name, variant=position, line=line, value=values)
         found = found.assign(low=bounds.low, high=bounds.high)
-        frames.append(found.assign(title=titles_of(found, sweep.symbol, f" {metric.unit}")))
+        frames.append(found.assign(title=titles_of(found, sweep.symbol, metric.unit)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -266,12 +239,11 @@ def _lines(
     before, panels = f"{names[0]} " if len(names) == 1 else "", []
     for metric in metrics:
         mine = data[data.metric == metric.name]
-        is_far = mine["value"].max() > MOST_LINEAR * mine["value"].min()
+        is_far = bool(mine["value"].max() > MOST_LINEAR * mine["value"].min())
         ratios = _ratios(sweep, mine, metric) if is_joined else {}
         guides = _guides(sweep, mine) if is_guided and metric.work else []
-        title = before + title_with_unit(metric, languages)
-        is_logarithmic = metric.quantity.logarithmic or bool(is_far)
-        panels.append(Panel(metric.name, title, is_logarithmic, ratios, guides))
+        title, is_log = before + title_with_unit(metric, languages), metric.quantity.logarithmic
+        panels.append(Panel(metric.name, title, is_log or is_far, ratios, guides))
     notes = _notes(data, languages)
     return draw_lines(data, panels, along, looks, rows=rows, is_valued=is_valued, notes=notes)
 
@@ -339,14 +311,12 @@ def _dots(
     texts = ["" if each[0] != each[0] else measured(*each) for each in numbers]
     data = data.assign(panel=data["at"], mark=data.metric, is_best=is_best, text=texts)
     table = data[(data.status != "ok") | data["value"].notna()]
-    dots = Dots(
-        {at: f"{text} ({unit})" for at, text in settings.items()},
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: [*best[data["at"] == at].dropna().unique()] for at in settings},
-    )
+    titles = {at: f"{text} ({unit})" for at, text in settings.items()}
+    marks = {metric.name: title_metric(metric, languages) for metric in metrics}
+    lines = {at: [*best[data["at"] == at].dropna().unique()] for at in settings}
     width = style.WIDE if len(settings) > FEW else style.HALF
-    notes = _notes(data, languages)
-    return draw_dots(table, dots, _looks(sweep, names), width=width, notes=notes)
+    looks, notes = _looks(sweep, names), _notes(data, languages)
+    return draw_dots(table, titles, marks, lines, looks, width, notes)
 
 
 def _bars(
@@ -357,6 +327,8 @@ def _bars(
     known = [m for m in metrics if data["value"][data.metric == m.name].notna().any()]
     known, words = known or [*metrics[:1]], _words(sweep, languages)
     data = data[data.metric.isin([metric.name for metric in known])].assign(busy=np.nan)
+    failed = {key: in_words(key, languages) for key in {*data.status} - {"ok"}}
+    data = data.assign(failed=data.status.map(failed))
     legend = words if len(words) > 1 else []
     if occupied and occupied[0] in {metric.name for metric in known}:
         busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
@@ -365,7 +337,7 @@ def _bars(
         if busy.notna().any():
             legend = [in_words(key, languages) for key in ("busy", "idle")]
     panels = {metric.name: title_with_unit(metric, languages) for metric in known}
-    return draw_bars(data, panels, _looks(sweep, names), legend, languages)
+    return draw_bars(data, panels, _looks(sweep, names), legend)
 
 
 def _curve(sweep: Sweep, languages: Sequence[str], names: Sequence[str], curve: Curve) -> Figure:
@@ -396,30 +368,6 @@ def _steps_of(sweep: Sweep, names: Sequence[str], curve: Curve) -> pd.DataFrame:
 
 
 # The figures across experiments
-
-
-def _effects(sweep: Sweep, languages: Sequence[str]) -> Figure:
-    """The speed of each implementation with a switch on over off, at both ends of the sweep."""
-    metrics = [m for m in metrics_of(sweep.data.benchmark, exact=False) if _is_of_time(m)]
-    frames = []
-    for metric, name in itertools.product(metrics, sweep.names):
-        speeds = sweep.switched(metric.name, name).rename(columns={"x": "value"}).reset_index()
-        names = {"panel": metric.name, "implementation": name, "line": name}
-        frames.append(speeds.iloc[[0, -1][: len(speeds)]].assign(**names))
-    data = pd.concat(frames, ignore_index=True).assign(status="ok", is_best=False)
-    texts = [f"{times(*each)}×" for each in zip(data["value"], data.low, data.high, strict=True)]
-    data = data.assign(mark=data["at"], text=texts, title=titles_of(data, sweep.symbol, "×", times))
-    ends = sorted(data["at"].unique(), reverse=True)
-    work = [sweep.medians("operations", variant).max(axis=1) for variant in sweep.variants]
-    share = float((work[0] / work[1]).get(ends[0], 1.0))
-    dots = Dots(
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: f"{sweep.symbol} = {at}" for at in ends},
-        {metric.name: [share] for metric in metrics},
-        unit="×",
-        is_of_ratios=True,
-    )
-    return draw_dots(data, dots, _looks(sweep, sweep.names), width=style.HALF)
 
 
 def _clocks(d: Ladder, languages: Sequence[str]) -> Figure:
@@ -487,26 +435,22 @@ def _speeds(sweeps: Sequence[Sweep], languages: Sequence[str]) -> Iterator[tuple
     found = {sweep.name: (sweep, rows) for sweep in sweeps if (rows := _speeds_of(sweep))}
     every = [x for _, rows in found.values() for each in rows.values() for x in each.x]
     limits = min([1.0, *every]) / ROOM, max([1.0, *every]) * ROOM
-    for position, (name, (sweep, speeds)) in enumerate(found.items()):
+    for name, (sweep, speeds) in found.items():
         parts = [sweep.data.benchmark.metric(metric).part for metric in [*speeds][:-1]]
         heads = ["\n".join(dict.fromkeys(part[x] for x in languages)) for part in parts]
         heads += ["\n".join(said(f"speedups.{key}", languages)) for key in ("total", "share")]
-        shares = _shares(sweep)
-        options: dict[str, Any] = {"is_last": position == len(found) - 1}
-        drawn = draw_speeds(
-            sweep.symbol, speeds, shares, limits, [] if position else heads, **options
-        )
-        yield f"speedups-{name}", drawn
+        heads = heads if name == next(iter(found)) else [""] * len(heads)
+        about, is_last = (sweep.symbol, speeds, _shares(sweep)), name == [*found][-1]
+        yield f"speedups-{name}", draw_speeds(*about, limits, heads, is_last=is_last)
 
 
 def _speeds_of(sweep: Sweep) -> dict[str, pd.DataFrame]:
     """The speeds of the other of two implementations by metric; none of a sweep that has none."""
-    benchmark, planned = sweep.data.benchmark, {e["name"] for e in sweep.plan["implementations"]}
-    if len(planned) != FEW or len(sweep.names) != FEW or sweep.data.device in benchmark.simulated:
+    benchmark, planned = sweep.data.benchmark, len(sweep.plan["implementations"])
+    if not planned == len(sweep.names) == FEW or sweep.data.device in benchmark.simulated:
         return {}
-    (other,) = planned - {sweep.data.baseline}
     metrics = [metric.name for metric in chosen_metrics(benchmark) if _is_of_time(metric)]
-    found = {name: sweep.speed(name, other, variant=sweep.variants[-1]) for name in metrics}
+    found = {m: sweep.speed(m, sweep.names[1], variant=sweep.variants[-1]) for m in metrics}
     return found if any(len(each) for each in found.values()) else {}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import colorsys
 import html
 import io
+import itertools
 import math
 import re
 import warnings
@@ -50,16 +51,13 @@ Style = dict[str, Any]
 WIDE, HALF = 180 / 25.4, 88 / 25.4
 """The width of the text on A4, and of one of two figures side by side, in inches."""
 
-POINTS = 72
-"""Points in an inch."""
+FONT, POINTS = "Noto Sans TC", 72
+"""That of the report, and the points in an inch."""
 
-FONT = "Noto Sans TC"
 TITLE_POINTS, SMALL_POINTS = 7.0, 6.5
-TITLE_HEIGHT, LINE_POINTS = 12.0, SMALL_POINTS * 1.25
-"""The heights of a panel's title and of a line of small text, in points."""
-
-ENTRY_POINTS = 32.0
-"""The width of a legend's entry beside its text."""
+TITLE_HEIGHT, LINE_POINTS, ENTRY_POINTS = 12.0, SMALL_POINTS * 1.25, 32.0
+"""The heights of a panel's title and of a line of small text, and the width of a legend's entry
+beside its text, in points."""
 
 COLOURS = (
     *("#AB1700", "#0061E0", "#D0CAEA", "#AD6771", "#07ACFC", "#DC7242", "#D8B530", "#4B005F"),
@@ -130,22 +128,19 @@ class Look:
         }
 
 
-def looks_of(
-    styles: Mapping[str, int],
-    twins: Mapping[str, str] | None = None,
-    named: Collection[str] | None = None,
-) -> dict[str, Look]:
-    """The look of each implementation, from the number of its style.
+def looks_of(styles: Mapping[str, int], named: Collection[str] | None = None) -> dict[str, Look]:
+    """The look of each implementation, from the number of its style; grey unless it is `named`.
 
-    A tenth style has the colour of the first, darker, and the next marker. A kernel with packed
-    inputs has the colour of its twin with separate ones. All but the `named` ones are grey.
+    A tenth style has the colour of the first, darker, and the next marker.
     """
     looks = {}
     for name, style in styles.items():
-        rounds, position = divmod(styles[(twins or {}).get(name, name)], len(COLOURS))
-        is_named = named is None or name in named
+        rounds, position = divmod(style, len(COLOURS))
+        is_named, marker = (
+            named is None or name in named,
+            MARKERS[(position + rounds) % len(MARKERS)],
+        )
         shade = _scaled(COLOURS[position], DARKER**rounds) if is_named else PALE
-        marker = MARKERS[(style % len(COLOURS) + style // len(COLOURS)) % len(MARKERS)]
         looks[name] = Look(shade, marker, is_named)
     return looks
 
@@ -209,6 +204,17 @@ def name_rows(
     axes.set_ylim(len(names) * height, 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
+
+
+def write_column(
+    axes: Axes, right: float, head: str, texts: Iterable[tuple[int, str]], *looks: Style
+) -> None:
+    """Write texts, each with its row, that end so many points right of a panel, below a heading."""
+    top: Style = {"ha": "right", "va": "bottom", "color": GREY, "linespacing": 1.1}
+    write(axes, head, (1, 1), (right, 1.5), "axes fraction", **top)
+    for (row, text), look in itertools.zip_longest(texts, looks):
+        at, beside = (1, row + 0.5), axes.get_yaxis_transform()
+        write(axes, text, at, (right, 0), beside, ha="right", va="center_baseline", **(look or {}))
 
 
 def handle(label: str, **style: Any) -> Line2D:

@@ -20,7 +20,7 @@ from flashlab.report.tables import head, mark
 LEAST = 3
 """Fewest implementations among which one chooses, rather than compares one with the baseline."""
 
-MOST_NAMED = 3
+MOST_NAMED = 2
 """Most implementations that a cell names each."""
 
 STYLES = 9

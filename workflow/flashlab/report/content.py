@@ -50,8 +50,11 @@ from flashlab.telling.glyphs import legible
 FEW = 2
 """Most implementations of which page one has a figure beside each experiment's line."""
 
-SPEEDS, EFFECTS = "speed", "effects-"
-"""The beginnings of the ids of figures across experiments that belong to one of them."""
+SPEEDS = "speed"
+"""The beginning of the ids of figures across experiments that belong to one of them."""
+
+PROFILE = "profile"
+"""The figure of what limits a ladder's steps, which stands below the table of their counters."""
 
 OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
     "ladder": ladder_tables,
@@ -176,9 +179,6 @@ class _Composer:
             if name not in sweeps:
                 main += len(configured["figures"])
                 others += len(configured["supplement"])
-        for name in (each for each in self.drawn if each.startswith(EFFECTS)):
-            others += 1
-            found[name.removeprefix(EFFECTS), EFFECTS] = f"S{others}"
         return found
 
     @cached_property
@@ -227,6 +227,7 @@ class _Composer:
         benchmark = self.data.benchmark
         complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
         runs = pd.DataFrame(complete)
+        swept = benchmark.parameter(self.data.swept[s.name])
         sizes: dict[bool, list[str]] = {True: [], False: []}
         variants: list[Markup] = []
         for parameter in benchmark.stated(complete):
@@ -234,7 +235,9 @@ class _Composer:
             if parameter.is_variant and parameter.words:
                 words = [parameter.words[value] for value in sorted(values)]
                 variants.append(in_both({e: ", ".join(w[e] for w in words) for e in LANGUAGES}))
-            elif parameter.name != self.data.swept[s.name]:
+            elif parameter.name != swept.name and not parameter.stands_for:
+                if swept.stands_for and len(values) > 1:
+                    continue  # a problem's own sizes
                 said = ", ".join(map(str, values))
                 sizes[len(values) == 1].append(f"{parameter.symbol} = {said}")
         return Markup(" · ").join([", ".join(sizes[True] + sizes[False]), *variants])
@@ -242,16 +245,12 @@ class _Composer:
     # Figures
 
     def _figures(self, s: Sweep) -> Iterator[Figure]:
+        if PROFILE in self.drawn and next(filter(None, self.own_tables)) == s.name:
+            yield self._across(PROFILE)
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
             caption = self._caption(figure)
             yield self._figure(s, path, self.numbers[s.name, figure["id"]], figure, caption)
-        if (s.name, EFFECTS) in self.numbers:
-            path = self.data.folder / "overview" / f"{EFFECTS}{s.name}.svg"
-            about = {"quantity": "time"}
-            yield self._figure(
-                s, path, self.numbers[s.name, EFFECTS], about, says("caption.effects")
-            )
 
     def _figure(
         self, s: Sweep, path: Path, number: str, figure: Mapping[str, Any], caption: Text
@@ -319,8 +318,8 @@ class _Composer:
         """The tables of page one: at the headline's setting, and of all experiments."""
         if own := self.own_tables.get(None):
             return [*own]
-        made = [headline_table(self.data, self.run_numbers), front_table(self.data)]
-        return [table for table in (made[::-1] if self.is_of_many else made) if table]
+        made = (headline_table(self.data, self.run_numbers), front_table(self.data))
+        return [table for table in made if table]
 
     def _front(self) -> Iterator[Section]:
         tables = [self._numbered(table) for table in self.front_tables]
@@ -330,15 +329,12 @@ class _Composer:
         across = [
             Figures([self._across(each)])
             for each in self.drawn
-            if not each.startswith((SPEEDS, EFFECTS))
+            if not each.startswith((SPEEDS, PROFILE))
         ]
         chosen = maps(self.data) if self.is_of_many else []
-        if not chosen:
-            yield Section("key", [*blocks, *tables, *lines, *across])
-            return
-        yield Section("key", [*blocks, *tables[:1], *lines])
-        title = says("section.overview")
-        yield Section("overview", [*tables[1:], *chosen, *across], title, "", "begin")
+        yield Section("key", [*blocks, *tables, *lines, *([] if chosen else across)])
+        if chosen:
+            yield Section("overview", [*chosen, *across], says("section.overview"), "", "begin")
 
     def _lines(self) -> Lines:
         """A line an experiment."""

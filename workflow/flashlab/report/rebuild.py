@@ -123,7 +123,7 @@ def _run_stages(experiments: Sequence[Experiment], results: Path, ceilings: Path
     tables, languages = results / "tables", results / LANGUAGES
     make_tables(results, ceilings, tables)
     observe(plans, tables, ceilings, results / OBSERVATIONS)
-    draw_figures(plans, tables, ceilings, languages, 1, results / FIGURES, results / "overview")
+    draw_figures(plans, tables, ceilings, languages, results / FIGURES, results / "overview")
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:

@@ -147,7 +147,11 @@ def to_html(report: Report, page: Page | None = None) -> str:
     An undefined variable in the template is an error.
     """
     template = templates(TEMPLATES).get_template("report.html.j2")
-    return template.render(report=report, page=page, tags=LANGUAGE_TAGS, says=says)
+    html = template.render(report=report, page=page, tags=LANGUAGE_TAGS, says=says)
+    others = LANGUAGE_TAGS.keys() - {*report.languages}
+    for tag in (LANGUAGE_TAGS[language] for language in others):  # headings are in both
+        html = re.sub(rf' ?<span lang="{tag}">[^<]*</span>', "", html)
+    return html
 
 
 def document_of(html: str, results: Path) -> HTML:

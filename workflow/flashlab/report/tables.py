@@ -7,7 +7,7 @@ undecided; an arrow says how a lead changes along a sweep where its intervals de
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +113,11 @@ def head(key: str, unit: str = "", **values: Any) -> Markup:
     return Markup("{}{}").format(in_both(says(f"table.{key}", **values)), unit_of)
 
 
+def own_legend(data: Dataset, names: Iterable[str]) -> list[Words]:
+    """What † means, where any of these has it."""
+    return [head("legend.own")] if any(data.declared[n].get("tuned_on") for n in names) else []
+
+
 def kind_of(s: Sweep) -> str:
     """The class of an experiment's table."""
     return "wide" if len(s.names) >= WIDE else ""
@@ -198,7 +203,7 @@ def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     if s.symbol == SHARED:
         _add_shared(s, found, values)
     legend = _add_rate(s, found, last)
-    legend += _add_counted(s, found)
+    legend += [*_add_counted(s, found), *own_legend(s.data, s.names)]
     rises = [growth(work[first], work[value]) for value in values]
     empty = [""] * (len(found.columns) - len(values) - 1)
     rows = [Row([head("work"), *rises, *empty], "work"), *_rows_of(s, found)]
@@ -327,7 +332,7 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
     }
     title = Markup("{} {} = {}").format(head("leads", f"× {base}"), s.symbol, last)
     found.add(title, [head("off"), head("on")], leads)
-    legend = [head("legend.mask")]
+    legend = [head("legend.mask"), *own_legend(s.data, s.names)]
     return Table(found.columns, _rows_of(s, found), found.groups, legend=legend, kind=kind_of(s))
 
 
@@ -390,7 +395,8 @@ def front_table(data: Dataset) -> Table | None:
         (head("lead"), 1),
         (head("memory"), 1),
     ]
-    legend = [head(f"legend.{key}") for key in ("decided", "equal", "undecided", "signs")]
+    signs = ("decided", "equal", "undecided", "signs", "states")
+    legend = [*(head(f"legend.{key}") for key in signs), *own_legend(data, [name])]
     return Table(columns, rows, groups, 2, legend=legend, kind="summary") if rows else None
 
 
