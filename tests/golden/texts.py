@@ -89,11 +89,11 @@ class Recorded:
 
     def make(self) -> Made:
         """The report by the stages from the records on, without its pages."""
-        with self._plan() as (_, home, ceilings):
+        with self.results() as (_, home, ceilings):
             return _made(_composed(home, ceilings), home)
 
     @contextmanager
-    def _plan(self) -> Iterator[tuple[Plan, Path, Path | None]]:
+    def results(self) -> Iterator[tuple[Plan, Path, Path | None]]:
         """A folder of its own with the results up to the observations, and the ceilings."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             if self.data.is_dir():
@@ -191,6 +191,11 @@ def _composed(home: Path, ceilings: Path | None) -> Report:
 def _made(report: Report, home: Path) -> Made:
     """A report as the HTML of its PDF."""
     return Made(read_comparisons(home / COMPARISONS), to_html(report))
+
+
+def html_of(home: Path, ceilings: Path | None) -> str:
+    """The HTML of the PDF of results."""
+    return _made(_composed(home, ceilings), home).html
 
 
 # From HTML to text

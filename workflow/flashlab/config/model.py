@@ -306,7 +306,7 @@ def configuration_of(benchmark: Benchmark) -> type[Configuration]:
         sweep=Literal[*(p.name for p in benchmark.parameters if not p.is_variant)],
         cuda=many,
         cpu=many,
-        figures=Annotated[list[figure], Field(min_length=1)],
+        figures=list[figure],
         supplement=list[figure],
     )
     more: dict[str, Any] = {benchmark.name: (Chosen, ABSENT)} if benchmark.stand_in else {}

@@ -37,7 +37,8 @@ def _number(value: float, printed: Callable[[float], str] = three) -> str:
 
 def _cells(d: Training, key: Alternative) -> list[Words]:
     row, plain = d.table[key], (key[0], False)
-    iteration = span_of(row.ends) if row.ends[0] < row.ends[1] else ""
+    ends = span_of(row.ends) if row.ends[0] < row.ends[1] else ""
+    iteration = ends if "–" in ends else ""  # more than one number
     over = [None if key == other else d.speed(key, other) for other in (d.plain, plain)]
     share = _number(row.share, lambda value: percent(value).removesuffix("%"))
     return [
