@@ -118,7 +118,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
     yield "plan, all records known by their digests", cost_of(lambda: make(config))
     tables, plans = home / "tables", [experiment_file(home, name) for name in planned.experiments]
     resolved, languages = home / "plan" / "config.json", home / "plan" / "languages.json"
-    figures = (plans, tables, None, languages, 1, home / FIGURES, home / "overview")
+    figures = (plans, tables, None, languages, home / FIGURES, home / "overview")
     stages: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
         "tables": (make_tables, (home, None, tables)),
         "observations": (observe, (plans, tables, None, home / "observations.json")),

@@ -56,7 +56,7 @@ def test_other_calls_of_snakemake_say_what_they_should(project: Any) -> None:
     for options, said in (
         (
             ["--dry-run"],
-            "Would make:\n  Layout\n  Figures of the experiments\n  Report\nThis was a dry run",
+            "Would make:\n  Report\nThis was a dry run",
         ),
         (["--unlock"], "Unlocked working directory."),
         (["--list-rules"], "\nmeasure\n"),

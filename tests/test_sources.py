@@ -36,7 +36,7 @@ def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: s
 
 def test_the_software_of_a_report_is_all_that_its_stages_import() -> None:
     modules = set().union(*(names(f"flashlab.{stage}") for stage in STAGES))
-    for part in ("report.render", "report.front", "figures.lines", "story.attention.front"):
+    for part in ("report.render", "report.content", "figures.lines", "story.attention.time"):
         assert f"flashlab.{part}" in modules
 
 

@@ -15,7 +15,6 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from planted.records import experiment_document
 
-from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.frames import RUN, SPEED, VALUE, Dataset, Sweep
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
@@ -111,7 +110,6 @@ def dataset_of(
     spread: float | None = 0.01,
     of: str = "seq_len",
     benchmark: Benchmark = PLAIN,
-    ceilings: Ceilings | None = None,
     folder: Path = Path(),
     **entries: Mapping[str, str],
 ) -> Dataset:
@@ -162,7 +160,7 @@ def dataset_of(
         failed=table[~is_ok].set_index(RUN).sort_index(),
         speeds=_speeds(values, variants, benchmark),
         comparisons=pd.DataFrame(),
-        ceilings=ceilings,
+        ceilings=None,
         declared={entry["name"]: entry for entry in plan["implementations"]},
         folder=folder,
     )

@@ -22,11 +22,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.benchmarks.ladder.declaration import LADDER
-from flashlab.figures.lines import BAND, Along
+from flashlab.figures.lines import Along
 from flashlab.figures.style import COLOURS, GREY, PALE
-from flashlab.statistics import Estimate
 
 TIMES = {"Pytorch": [1, 4, 16, "oom"], "Flash2": [0.5, 1, 2, 4]}
 """At four lengths; the naive one runs out of memory at the last."""
@@ -52,7 +50,7 @@ def test_a_figure_says_what_it_shows_in_both_languages(
     quantity: str, titles: set[str], width: float
 ) -> None:
     figure = drawn(sweep_of(TIMES), quantity)
-    failed = "Pytorch: 記憶體不足 out of memory, N = 1024"
+    failed = "Pytorch: 記憶體不足 out of memory"
     expected = {"128", "256", "512", "1024", "N", "Flash2", "Pytorch", failed}
     assert expected | titles <= set(texts_of(figure))
     assert figure.get_figwidth() * 25.4 == pytest.approx(width)
@@ -61,7 +59,7 @@ def test_a_figure_says_what_it_shows_in_both_languages(
 
 def test_a_figure_speaks_only_the_languages_that_were_asked_for() -> None:
     said = texts_of(drawn(sweep_of(TIMES), "time", languages=["en"]))
-    assert {"Forward time (ms)", "Pytorch: out of memory, N = 1024"} <= set(said)
+    assert {"Forward time (ms)", "Pytorch: out of memory"} <= set(said)
     assert not any(ord(character) > 0x2E80 for character in "".join(said))
 
 
@@ -119,8 +117,7 @@ def test_a_figure_of_nothing_but_failures_is_drawn_with_its_crosses() -> None:
     figure = drawn(sweep_of({"Flash2": ["incorrect", "oom", "oom", "oom"]}), "rate")
     said = texts_of(figure)
     assert sorted({x for x in crosses_of(figure) if x >= 128}) == [128, 256, 512, 1024]
-    assert "Flash2: 結果錯誤 incorrect, N = 128" in said
-    assert "Flash2: 記憶體不足 out of memory, N = 256–1024" in said
+    assert {"Flash2: 結果錯誤 incorrect", "Flash2: 記憶體不足 out of memory"} <= set(said)
     numbers = {text for text in said if re.fullmatch(r"[\d.,]+", text)}
     assert numbers == {"128", "256", "512", "1024"}  # and none on the axis of values
     assert overlapping(figure) == clipped(figure) == []
@@ -136,7 +133,7 @@ def test_whole_problems_stand_side_by_side_with_no_line_between_them() -> None:
     figure = drawn(sweep_of(rows, [1, 10, 28], of="case", benchmark=LADDER), "time")
     line = next(line for line in lines_of(figure, FLASH2) if line.get_linestyle() == "None")
     assert line.get_xdata().tolist() == [0, 1, 2]
-    expected = {"1", "10", "28", "t", "Pytorch: 記憶體不足 out of memory, t = 28"}
+    expected = {"1", "10", "28", "t", "Pytorch: 記憶體不足 out of memory"}
     assert expected <= set(texts_of(figure))
 
 
@@ -208,15 +205,6 @@ def test_up_to_five_lines_are_all_in_colour_and_of_three_the_last_values_are_pri
     assert {"Pytorch 72.0", "Kernel0 8.00", "Kernel1 9.00"} <= set(said)
 
 
-def test_lines_of_memory_that_coincide_are_one_band() -> None:
-    held = {"Pytorch": [200, 4736], "Flash2": [80.5, 644], "Flex": [72.5, 580]}
-    held |= {"Flash4": [80.75, 646], "FlashLab": [68.4, 644], "SdpaMath": [300, 9000]}
-    figure = drawn(sweep_of(held, [128, 1024]), "memory", languages=["en"])
-    assert {"4 alike 580–646", "Pytorch 4,736", "SdpaMath 9,000"} <= set(texts_of(figure))
-    (band,) = [line for line in figure.axes[0].lines if line.get_color() == BAND.shade]
-    assert list(band.get_xdata()) == [128, 1024]
-
-
 def test_times_of_two_stand_beside_what_they_would_be_if_they_grew_as_the_operations() -> None:
     """From a length to eight times that one, the operations grow by 64."""
     sweep = sweep_of({"Pytorch": [1, 2, 4, 8], "Flash2": [1, 1, 1, 1]})
@@ -228,11 +216,3 @@ def test_times_of_two_stand_beside_what_they_would_be_if_they_grew_as_the_operat
     shares = [1 / 4**n for n in (3, 2, 1, 0)]
     assert guides("time") == [pytest.approx([last * share for share in shares]) for last in (8, 1)]
     assert guides("rate") == guides("memory") == []
-
-
-@pytest.mark.parametrize(("rate", "is_near"), [(19.0, True), (21.0, False)])
-def test_a_ceiling_is_drawn_where_rates_come_near_it(rate: float, is_near: bool) -> None:
-    product = Ceiling(rate * 1e12, Estimate(1e3, 1, None))
-    ceilings = Ceilings("Abacus", {"float16": product}, product)
-    said = texts_of(drawn(sweep_of(TIMES, spread=None, ceilings=ceilings), "rate"))
-    assert (f"矩陣乘法 Matrix product {rate:.0f}" in said) == is_near

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from figures.drawn import (
     BOTH,
-    SIZES,
     Results,
     clipped,
     dataset_of,
     drawn,
-    lines_of,
     overlapping,
     sweep_of,
     texts_of,
 )
-from matplotlib.colors import to_hex
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from planted import ladder
+from story.breaking import counted
+from story.planting import dataset_of_report
 
-from flashlab.analysis.frames import Dataset, Sweep
-from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.training.declaration import TRAINING
+from flashlab.devices import find_device
 from flashlab.figures.stage import across
-from flashlab.figures.style import COLOURS, GREY
+from flashlab.figures.steps import Steps, draw_steps
+from flashlab.files import read_json
+from flashlab.story.ladder import ladder_of
 
 TIMES = {
     "Pytorch": [0.0972, 0.578, 1.83],
@@ -54,7 +59,7 @@ def test_every_time_of_many_is_printed_beside_its_dot_bold_near_the_best() -> No
     assert [line.get_ydata().tolist() for line in third.lines if line.get_marker() == "x"] == [
         [2.5]
     ]
-    assert {"Forward", "Backward", "incorrect"} <= set(texts_of(figure))
+    assert {"Forward", "Backward", "Flex: incorrect"} <= set(texts_of(figure))
     assert overlapping(figure) == clipped(figure) == []
 
 
@@ -149,12 +154,7 @@ FAILED = {name: ["oom"] * 4 for name in OF_TWO}
         (OF_TWO, [False], ["speedups-seq_len"]),
         (OF_TWO, [False, True], ["speedups-seq_len"]),
         (FAILED, [False], []),
-        ({**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE}, [False], ["strips", "longest"]),
-        (
-            {**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE},
-            [False, True],
-            ["strips", "longest", "effects-seq_len"],
-        ),
+        ({**OF_TWO, "Flex": NAIVE, "Flash4": NAIVE}, [False], ["strips"]),
         ({**FAILED, "Flex": ["oom"] * 4, "Flash4": ["oom"] * 4}, [False], []),
     ],
 )
@@ -171,24 +171,13 @@ def test_a_row_has_the_speed_of_each_pass_and_the_total_hollow_where_undecided()
     rows = {"Pytorch": NAIVE, "Flash2": [30.3, 15.0, 30, 60]}
     figure = overview(rows)["speedups-seq_len"]
     (axes,) = figure.axes
-    marks = [line for line in axes.lines if line.get_linestyle() == "None"]
-    first = [line for line in marks if line.get_ydata()[0] == 0.5]
-    assert {line.get_markerfacecolor() for line in first} == {"white"}
-    assert "white" not in {line.get_markerfacecolor() for line in marks if line not in first}
-    assert [float(line.get_xdata()[0]) for line in marks[1:4]] == pytest.approx([4, 4, 4])
+    points = [each for each in axes.collections if isinstance(each, PathCollection)]
+    assert len(points) == 3
+    for each in points:
+        assert each.get_offsets()[:, 0].tolist() == pytest.approx([30 / 30.3, 4, 4, 4])
+        faces = [face[:3].tolist() for face in each.get_facecolors()]
+        assert faces[0] == [1, 1, 1] and [1, 1, 1] not in faces[1:]
     assert {"N", "128", "1024", "4.00×", "25%", "前向\nForward", "1×"} <= set(texts_of(figure))
-
-
-def test_each_pass_has_its_speed_with_the_mask_over_that_without_at_both_ends() -> None:
-    """Each takes half as long again with it, for half of the operations and a little more."""
-    names = ["Pytorch", "Flash2", "Flex", "Flash4"]
-    figure = overview({name: NAIVE for name in names}, variants=(False, True))["effects-seq_len"]
-    forward, backward = figure.axes
-    assert (forward.get_title(), backward.get_title()) == ("前向 Forward", "反向 Backward")
-    assert {text.get_text() for text in forward.texts} == {"0.667×"}
-    dashed = [line for line in forward.lines if line.get_linestyle() == "--"]
-    assert [list(line.get_xdata()) for line in dashed] == [[2.0, 2.0]]
-    assert {"N = 128", "N = 1024", "1×"} <= set(texts_of(figure))
 
 
 def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst() -> None:
@@ -206,36 +195,49 @@ def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst
     assert {"1.00×", "2.00×", "10.0×"} <= {text.get_text() for text in memory.texts}
 
 
-def test_the_longest_sweep_has_a_panel_for_each_mask() -> None:
-    results = {name: [*row[:2], 2.0] for name, row in TIMES.items()}
-    figure = overview(results, THREE, variants=(False, True))["longest"]
-    titles = [axes.get_title() for axes in figure.axes]
-    unit = "整體速率 Overall rate (TFLOP/s)"
-    assert titles == [f"{unit} 無遮罩 Full", f"{unit} 因果 Causal"]
-    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path: Path) -> None:
+    device = find_device("NVIDIA H200")
+    with ladder.ON_GPU.declared():
+        data = dataset_of_report(ladder.ON_GPU, tmp_path)
+    found = dict(across(data, ["en"]))  # of two counted steps there is no profile
+    assert list(found) == ["clocks"] and device is not None
+    names = {text.rsplit(" ", 1)[0] for text in texts_of(found["clocks"])}
+    assert {"Kernel time", "Time of the whole process"} <= names
+    d = ladder_of(data)
+    assert d is not None
+    shares = zip(
+        ("GlobalMemory", "SharedTiles", "Padded"), (0.1, 0.7, 0.5), (8e12, 1e12, 1e12), strict=True
+    )
+    rate, times = device.issue_rate, d.kernels
+    counts = {
+        name: {"instructions": share * rate * times[name] / 1e3, "global_load_bytes": loads}
+        for name, share, loads in shares
+    }
+    left, right = dict(across(counted(data, counts), ["en"]))["profile"].axes
+    assert [round(y) for y in left.lines[0].get_ydata()] == [10, 70, 50]
+    assert {"70", "60%", "device limit", "issue"} <= {text.get_text() for text in left.texts}
+    lines = {tuple(round(float(y), 3) for y in line.get_ydata()) for line in right.lines[:3]}
+    assert (1.0, 0.125, 0.125) in lines
 
 
-def ladder(**options: Any) -> dict[str, Figure]:
-    results = {"First": [8.0, 16], "Second": [2.0, 4]}
-    return overview(results, [10, 28], of="case", Second={"previous": "First"}, **options)
+@pytest.mark.parametrize("unit", ["", "%"])
+def test_steps_are_lines_of_which_the_ends_are_printed_and_limits_named(unit: str) -> None:
+    table = pd.DataFrame({"issue": [20.0, 80.0, 50.0], "shared": [np.nan, 10.0, 30.0]}, list("ABC"))
+    limits, limiting = ({100.0: "limit", 60.0: "60%"}, {"B": "issue"}) if unit else ({}, {})
+    names = {"issue": "Issue", "shared": "Shared"}
+    panel = Steps("t", table, names, lambda x: f"{x:.0f}{unit}", limits, limiting, ends=not unit)
+    figure = draw_steps([panel, panel])
+    first = figure.axes[0]
+    lines = [line.get_xydata().tolist() for line in first.lines if line.get_marker() != "None"]
+    assert lines == [[[0, 20], [1, 80], [2, 50]], [[1, 10], [2, 30]]]
+    said = {text.get_text() for text in first.texts}
+    assert said == (
+        {"Issue", "Shared", "limit", "60%", "80"} if unit else {"Issue 50", "Shared 30"}
+    )
+    assert overlapping(figure) == clipped(figure) == []
 
 
-def test_a_step_has_a_dot_for_each_clock_and_the_ends_alone_are_printed() -> None:
-    figure = ladder(benchmark=LADDER)["clocks"]
-    assert {"First", "Second", "t = 28 (ms)", "16.0", "4.00"} <= set(texts_of(figure))
-    shades = {to_hex(each.get_facecolor()[0]) for each in figure.axes[0].collections[2:]}
-    assert len(shades) > 1 and GREY not in shades
-    alone = LADDER.having({"kernel_time"})
-    metrics = tuple(metric for metric in alone.metrics if metric.name != "host_time")
-    assert ladder(benchmark=replace(alone, metrics=metrics)) == {}
-
-
-def test_a_simulated_ladder_has_no_clocks() -> None:
-    assert ladder(benchmark=replace(LADDER, simulated=frozenset({"cuda"}))) == {}
-
-
-def test_a_kernel_with_packed_inputs_has_the_colour_of_its_twin() -> None:
-    sweep = sweep_of({"A": [1, 2], "APacked": [2, 3]}, SIZES[:2], APacked={"packed_of": "A"})
-    assert isinstance(sweep, Sweep)
-    figure = drawn(sweep, "time")
-    assert len(lines_of(figure, COLOURS[0])) >= 4 and not lines_of(figure, COLOURS[1])
+def test_a_simulated_ladder_has_no_figures_across_experiments(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        ladder.SIMULATED.write(Path("results"))
+    assert read_json(tmp_path / "results" / "overview" / "drawn.json") == []

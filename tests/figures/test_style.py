@@ -111,7 +111,7 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
         "results = Path('results')\n"
         "plans = sorted(results.glob('plan/experiments/*.json'))\n"
         "languages = results / 'plan' / 'languages.json'\n"
-        "draw_figures(plans, results / 'tables', None, languages, 2, results / 'figures',"
+        "draw_figures(plans, results / 'tables', None, languages, results / 'figures',"
         " results / 'overview')"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}

@@ -23,7 +23,6 @@ from typing import Any
 
 from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import folded, verdicts_of
-from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
@@ -37,8 +36,7 @@ from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.value import Plan
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
-from flashlab.report.document import FigureEntry, Report
-from flashlab.report.page import Page
+from flashlab.report.document import Report
 from flashlab.report.render import to_html
 from flashlab.story.stage import observe
 
@@ -91,11 +89,11 @@ class Recorded:
 
     def make(self) -> Made:
         """The report by the stages from the records on, without its pages."""
-        with self._plan() as (_, home, ceilings):
+        with self.results() as (_, home, ceilings):
             return _made(_composed(home, ceilings), home)
 
     @contextmanager
-    def _plan(self) -> Iterator[tuple[Plan, Path, Path | None]]:
+    def results(self) -> Iterator[tuple[Plan, Path, Path | None]]:
         """A folder of its own with the results up to the observations, and the ceilings."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             if self.data.is_dir():
@@ -191,20 +189,19 @@ def _composed(home: Path, ceilings: Path | None) -> Report:
 
 
 def _made(report: Report, home: Path) -> Made:
-    """A report as the HTML page, which has all that the PDF has, without its pictures."""
-    html = to_html(report, _PageWithoutPictures(report))
-    return Made(read_comparisons(home / COMPARISONS), html)
+    """A report as the HTML of its PDF."""
+    return Made(read_comparisons(home / COMPARISONS), to_html(report))
 
 
-class _PageWithoutPictures(Page):
-    def svg(self, figure: FigureEntry) -> Markup:
-        return Markup("")
+def html_of(home: Path, ceilings: Path | None) -> str:
+    """The HTML of the PDF of results."""
+    return _made(_composed(home, ceilings), home).html
 
 
 # From HTML to text
 
-LEFT_OUT = frozenset({"facts", "data", "runs", "peaks", "explorer", "interface", "scripted"})
-"""Classes whose elements have versions, dates, ceilings, whole tables, or controls."""
+LEFT_OUT = frozenset({"facts"})
+"""Classes whose elements have versions, dates, or ceilings."""
 
 UNSEEN = frozenset({"head", "nav", "script", "style", "dialog", "svg"})
 VOID = frozenset({"meta", "link", "img", "br", "input"})
@@ -236,7 +233,7 @@ class _Reader(HTMLParser):
         if self._skipping or self._is_left_out(element, dict(attrs)):
             self._skipping.append(element)
             return
-        if element in LINES or "paper" in (dict(attrs).get("class") or ""):
+        if element in LINES:
             self._end_line()
             self._line = {"h1": "# ", "h2": "## ", "h3": "### "}.get(element, "")
         elif element in CELLS:

@@ -60,7 +60,7 @@ class PlantedReport:
         overview = folder / "overview"
         observe(plans, tables, None, folder / OBSERVATIONS)
         if drawn is None:
-            draw_figures(plans, tables, None, languages, 1, folder / FIGURES, overview)
+            draw_figures(plans, tables, None, languages, folder / FIGURES, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

@@ -5,6 +5,7 @@ Of two implementations it is known how long the GPU was busy.
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.config import read_layer, resolve_config
 from flashlab.records import Measurement, Record
-from flashlab.report.published import read_figures
 from flashlab.runs import Run
 
+PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "training.csv"
 DEVICE = "A100 40GB"
 FAILED = {
     ("SdpaMath", True): ("error", "BackendCompilerFailed: the compiler failed"),
@@ -37,17 +38,23 @@ def loss_of(run: Run) -> tuple[float, ...]:
     return tuple(4.2 - step / 50 + off for step in range(60))
 
 
+def _published(run: Run) -> dict[str, float]:
+    """What was published of a run on `DEVICE`, by metric."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        return {
+            row["metric"]: float(row["value"])
+            for row in csv.DictReader(file)
+            if (row["device"], row["implementation"]) == (DEVICE, run.implementation)
+            and row["compile"] == str(run["compile"]).lower()
+        }
+
+
 def record(run: Run) -> Record:
     environment = {"device_name": "NVIDIA A100", "provider": "torch 2", "packages": {}}
     usual: dict[str, Any] = {"environment": environment, "protocol": {"name": "training"}}
     if failed := FAILED.get((run.implementation, bool(run["compile"]))):
         return plain_record(run, TRAINING.name, status=failed[0], message=failed[1], **usual)
-    figures = {
-        figure.metric: figure.value
-        for figure in read_figures(TRAINING)
-        if (figure.device, figure.implementation) == (DEVICE, run.implementation)
-        and figure.parameters["compile"] == run["compile"]
-    }
+    figures = _published(run)
     metrics = {
         "iteration_time": samples_around(figures["iteration_time"]),
         "first_step": Measurement(figures["first_step"]),

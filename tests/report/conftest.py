@@ -76,7 +76,7 @@ class Results:
         """Draw the figures."""
         plans = [experiment_file(self.local, name) for name in self.names[1:]]
         data = self.local / "tables", self.ceilings, self.local / "plan" / "languages.json"
-        draw_figures(plans, *data, 1, self.local / FIGURES, self.local / "overview")
+        draw_figures(plans, *data, self.local / FIGURES, self.local / "overview")
 
     def write(self) -> Path:
         self.draw()

@@ -1,25 +1,12 @@
-"""The number of figures on paper for thousands of runs, and the evidence of a sentence."""
+"""The evidence of a sentence."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import pytest
-from report.reading import en
-
-from flashlab.report import data
 from flashlab.report.evidence import statement_lines
 from flashlab.story.observation import read_observations
-
-
-def test_of_thousands_of_runs_each_section_has_one_figure_on_paper(
-    results: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data, "MOST_RUNS", 0)
-    chapters = results.compose().chapters
-    printed = [en(figure.label) for chapter in chapters for figure in chapter.figures]
-    assert printed == [f"Figure {n}" for n in range(1, len(chapters) + 1)]
 
 
 def test_each_sentence_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:

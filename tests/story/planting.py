@@ -6,12 +6,9 @@ from pathlib import Path
 
 from planted.results import PlantedReport
 
-from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.frames import Dataset, read_dataset
 from flashlab.files import read_json
 from flashlab.plan.plan_files import experiment_file
-from flashlab.story.stage import read_tables
-from flashlab.story.tables import Tables
 
 
 def dataset_of_report(report: PlantedReport, folder: Path, ceilings: Path | None = None) -> Dataset:
@@ -25,16 +22,3 @@ def dataset_of(home: Path, ceilings: Path | None = None) -> Dataset:
     names = read_json(home / "plan" / "experiments.json")
     plans = [experiment_file(home, name) for name in names]
     return read_dataset(plans, home / "tables", ceilings)
-
-
-def tables_of_report(
-    report: PlantedReport, folder: Path, ceilings: Ceilings | None = None
-) -> Tables:
-    """The tables that the stages make of planted records, in the report's order."""
-    home = folder / "results"
-    report.tabulate(home)
-    names = ["summary", *(each["name"] for each in report.config["experiments"])]
-    planned = set(read_json(home / "plan" / "experiments.json"))
-    plans = [experiment_file(home, name) for name in names if name in planned]
-    read = read_tables(plans, home / "tables", None)
-    return Tables(read.experiments, read.comparisons, read.estimates, ceilings)

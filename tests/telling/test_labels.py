@@ -36,6 +36,21 @@ def test_every_text_can_be_filled(path: Path) -> None:
                 assert "7" in filled and "{" not in filled, key
 
 
+def test_every_label_of_the_report_is_asked_for(root: Path) -> None:
+    """By itself, below a beginning such as ``table.``, or as a part of a fixed text."""
+    sources = [*root.glob("workflow/flashlab/report/*.py"), root / "templates/report.html.j2"]
+    sources += [root / "workflow" / "flashlab" / "telling" / "codes.py"]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    fixed = re.compile(
+        r"^\w+\.(how|method|title|no_gpu|caption)\b|^(caption|column)\.|\.label$|^map\."
+    )
+    for key in messages("en", "report"):
+        parts = key.split(".")
+        tails = (".".join(parts[n:]) for n in range(len(parts)))
+        asked = any(f'"{tail}"' in text or f'.{tail}"' in text for tail in tails)
+        assert asked or fixed.search(key), key
+
+
 def test_every_status_has_its_words_in_figures_and_in_the_report() -> None:
     assert codes.STATUSES.keys() >= set(STATUSES)
     for language in LANGUAGES:

@@ -30,7 +30,7 @@ COMMANDS = {
     "observations": "flashlab.story.stage:observe sweeps --tables --ceilings --output",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
     "figures": "flashlab.figures.stage:draw_figures "
-    "experiments --tables --ceilings --languages --cores --output --overview",
+    "experiments --tables --ceilings --languages --output --overview",
     "report": "flashlab.report.render:write_report --config --results --ceilings --output",
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
@@ -136,7 +136,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
     "--comparison": "comparison.json",
     "--config": "the resolved configuration",
-    "--cores": {"type": int, "default": 1, "help": "how many processes draw"},
     "--device": {"choices": ("cuda", "cpu"), "required": True},
     "--device-name": {"help": "the device that they were planned for"},
     "--dtype": dict(

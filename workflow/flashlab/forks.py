@@ -14,7 +14,6 @@ import gc
 import importlib
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -286,14 +285,11 @@ class Child:
     def wait(self, seconds: float | None = None) -> int | None:
         """The exit status (negative: the signal), None while it runs on after `seconds`."""
         if self._status is None:
-            self._connection.settimeout(seconds)
-            ended = None
-            try:
-                ended = receive(self._connection)
-            except TimeoutError:
+            if not wait([self._connection], seconds):
                 return None
-            except ConnectionError:
-                pass
+            ended = None
+            with suppress(ConnectionError):
+                ended = receive(self._connection)
             if ended is None:  # the keeper itself was killed, and the run dies with it
                 with suppress(OSError):
                     self._channel.settimeout(END_SECONDS)
@@ -326,9 +322,9 @@ class Child:
         TimeoutError where there is none within `seconds`.
         """
         deadline = time.monotonic() + seconds
-        while not self._is_readable(min(seconds, POLL_SECONDS)):
+        while not wait([self._channel], min(seconds, POLL_SECONDS)):
             # Looks again after a while: what the run left behind may hold its end open.
-            if self.wait(0.001) is not None and not self._is_readable(0.0):
+            if self.wait(0.001) is not None and not wait([self._channel], 0.0):
                 return None
             if time.monotonic() >= deadline:
                 raise TimeoutError(f"no answer within {seconds:g} s")
@@ -337,9 +333,6 @@ class Child:
             return receive(self._channel)
         except ConnectionResetError:
             return None
-
-    def _is_readable(self, seconds: float) -> bool:
-        return bool(select.select([self._channel], [], [], seconds)[0])
 
 
 def _started(

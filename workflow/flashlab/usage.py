@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
 import tempfile
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -23,27 +22,25 @@ def require_torch() -> None:
         raise ModuleNotFoundError(name="torch")
 
 
-def seconds(text: str) -> float:
-    """A finite time limit above 0, as the type of an option."""
+def _below(most: float, text: str, number: str, per: int, what: str) -> float:
     try:
-        value = float(text)
+        value = float(number) / per
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
-        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    if not 0 < value < most:
+        raise ArgumentTypeError(f"{text!r} is not {what}")
     return value
+
+
+def seconds(text: str) -> float:
+    """A finite time limit above 0, as the type of an option."""
+    return _below(math.inf, text, text, 1, "a number of seconds above 0")
 
 
 def share(text: str) -> float:
     """A share between 0 and 1, given as ``1%`` or ``0.01``, as the type of an option."""
-    number, percent = (text[:-1], 100) if text.endswith("%") else (text, 1)
-    try:
-        value = float(number) / percent
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 1:
-        raise ArgumentTypeError(f"{text!r} is not a share such as 1% or 0.01")
-    return value
+    per = 100 if text.endswith("%") else 1
+    return _below(1.0, text, text.removesuffix("%"), per, "a share such as 1% or 0.01")
 
 
 def new_file(text: str) -> Path:
@@ -56,9 +53,9 @@ def new_file(text: str) -> Path:
         raise ArgumentTypeError(f"{text} is a folder")
     if not path.parent.is_dir():
         raise ArgumentTypeError(f"the folder {path.parent} does not exist")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise ArgumentTypeError(f"{text} cannot be written")
     try:
+        if path.exists():
+            path.open("ab").close()
         # The only sure way to know: some file systems deny what their permissions allow.
         with tempfile.TemporaryFile(dir=path.parent):
             return path

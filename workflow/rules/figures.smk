@@ -30,7 +30,6 @@ rule figures:
     log:
         f"{HOME}/logs/figures.log",
     localrule: True
-    threads: workflow.cores
     resources:
         mem_mb=MEMORY["report"],
     params:
@@ -40,5 +39,5 @@ rule figures:
         "Drawing the figures"
     shell:
         "python -m flashlab figures --tables {params.tables:q} {params.ceilings} "
-        "--languages {input.languages:q} --cores {threads} "
+        "--languages {input.languages:q} "
         "--output {output.figures:q} --overview {output.overview:q} {input.plans:q} > {log:q} 2>&1"

@@ -34,7 +34,7 @@ if PLAN.orders:
         wildcard_constraints:
             record=f"{COUNTERS}-.+",
         message:
-            "Reading the counters of {wildcards.record}"
+            "Reading {wildcards.record}"
 
     rule ceilings:
         input:

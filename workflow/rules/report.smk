@@ -13,12 +13,10 @@ TEXT = {
     "overview": f"{HOME}/overview",
     "observations": f"{HOME}/{OBSERVATIONS}",
     "records": RECORDS,
-    "stories": templates("story/*.j2"),
+    "stories": templates("sentences/*.j2"),
     "ceilings": PLAN.ceilings or [],
-    "devices": DEVICES,
-    "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
     "sources": sources("flashlab.report.render"),
-    "templates": templates("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf"),
+    "templates": templates("report.html.j2", "report.css", "fonts/fonts.conf"),
     "labels": labels("report"),
     "fonts": FONTS,
     "remarks": PLAN.remarks,
@@ -49,7 +47,7 @@ rule report:
 use rule report as page with:
     input:
         **TEXT,
-        own=templates("page*.*", "uplot/uPlot.*", "uplot/LICENSE"),
+        own=templates("page*.*"),
     output:
         f"{HOME}/{REPORT}.html",
     log:

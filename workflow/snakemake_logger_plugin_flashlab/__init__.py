@@ -6,8 +6,11 @@ Snakemake imports every plugin it finds at each call, so this loads nothing unti
 from __future__ import annotations
 
 import logging
+import os
 import re
+import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,12 +39,13 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         from flashlab.measuring.devices import is_claimed
-        from flashlab.terminal.display import Display
         from flashlab.terminal.progress import CallProgress
 
         settings, before = self.common_settings, sys.excepthook
         self._call = CallProgress(Path(), is_claimed, settings.dryrun)
-        self._display = Display(sys.stdout if settings.stdout else sys.stderr, settings.nocolor)
+        self._stream = sys.stdout if settings.stdout else sys.stderr
+        plain = settings.nocolor or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        self._shows_steps = self._stream.isatty() and not plain
         self._withheld: list[str] = []
         self._over = settings.verbose
         # No traceback when the user interrupts the call.
@@ -54,10 +58,8 @@ class LogHandler(LogHandlerBase):
         if self._over:
             return
         try:
-            is_row = getattr(record, "event", None) == LogEvent.JOB_FINISHED
-            for number, line in enumerate(self._lines(record)):
-                self._display.line(line, crop=is_row and not number)
-            self._display.progress(self._call.activity(), *self._call.steps)
+            self._print(self._lines(record))
+            self._show_steps(self._call.activity())
         except BrokenPipeError:
             self._over = True  # the reader has closed the pipe
         except Exception:
@@ -70,10 +72,21 @@ class LogHandler(LogHandlerBase):
             self._call.interrupted |= sys.exc_info()[0] is KeyboardInterrupt
             is_told = self._call.failed or self._call.interrupted
             with suppress(BrokenPipeError):
-                self._display.progress(None, 0, 0)
-                for line in [*self._call.ends(), *([] if is_told else self._withheld)]:
-                    self._display.line(line)
+                self._show_steps(None)
+                self._print([*self._call.ends(), *([] if is_told else self._withheld)])
         super().close()
+
+    def _print(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._show_steps(None)
+            print(*lines, sep="\n", file=self._stream, flush=True)
+
+    def _show_steps(self, activity: str | None) -> None:
+        """On a terminal, show what is done in a line that the next one takes the place of."""
+        if self._shows_steps:
+            said = "{}/{} steps {}".format(*self._call.steps, activity) if activity else ""
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[K{said[:width]}", end="", file=self._stream, flush=True)
 
     def _lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""

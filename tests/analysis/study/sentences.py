@@ -199,8 +199,8 @@ def _lead(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> 
     least, most = min(x.values()), max(x.values())
     open_at = (f.get("open") or {"at": []})["at"]
     told = {v: t for v, t in x.items() if v not in open_at}
-    if says.startswith("single_"):
-        yield RIGHT[says.removeprefix("single_")](ends[0])
+    if says == "single":
+        yield RIGHT[f["verdict"]](ends[0])
     elif says == "equal":
         yield all(map(RIGHT["equal"], x.values()))
     elif says == "turns":
@@ -210,10 +210,10 @@ def _lead(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> 
         yield all(RIGHT["slower"](x[v]) for v in f["slower"] if v in x)
     elif says != "undecided":
         yield all(map(RIGHT["faster"], told.values()))
-    if says in ("constant", "hardly"):
+    if says == "constant" or f.get("change") == "hardly":
         yield most / least <= margins(3)
-    if says in ("grows", "shrinks"):
-        yield (ends[1] > ends[0]) is (says == "grows")
+    if says == "moves" and f["change"] != "hardly":
+        yield (ends[1] > ends[0]) is (f["change"] == "grows")
     if says == "peaks":
         yield x.get(f["most"], 2.0) > x.get(f["least"], 1.0)
 
@@ -234,7 +234,7 @@ def _fold(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> 
 
 
 def _pooled(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    verdict = f["says"].split("_")[1]
+    verdict = f["verdict"]
     rows = [r for r in o.evidence if r.get("compared") == "implementations" and "value" in r]
     of = {(r["experiment"], r["variant"], r["value"]): truth.row(r) for r in rows}
     if of and not truth.odd:
@@ -322,9 +322,7 @@ def _moves(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) ->
 
 def _change(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
     """A parameter that widens, narrows or leaves the lead, by the leader's true ends."""
-    kind = next(c["says"] for c in o.facts["parts"] if f in c.get("of", ())).removeprefix(
-        "changes_"
-    )
+    kind = next(c["word"] for c in o.facts["parts"] if f in c["of"])
     s = f["experiment"]
     mask = truth.mask_of(s)
     x = [truth.speed(s, f["name"], "Pytorch", v, mask) for v in f["at"]]
@@ -355,7 +353,7 @@ def _small_heads(
     s, mask = _about(o, truth)
     for name in f["names"]:
         a, b = (truth.time((s, name, mask, v)) for v in VALUES["emb_dim"][:2])
-        yield a > b if o.variant == "longer" else max(a, b) / min(a, b) <= margins(1)
+        yield a > b if f["word"] == "longer" else max(a, b) / min(a, b) <= margins(1)
 
 
 def _odd(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
@@ -406,7 +404,6 @@ CLAUSES: Mapping[str, Judge] = {
     "fold": _fold,
     "lead": _lead,
     "pooled": _pooled,
-    "all": _pooled,
     "wins_every": _wins,
     "wins_some": _wins,
     "tiers": _tiers,
@@ -414,6 +411,7 @@ CLAUSES: Mapping[str, Judge] = {
     "mask_slow": _gain,
     "moves": _moves,
     "change": _change,
+    "change_mask": _change,
     "odd_at": _odd,
     "gone": _gone,
 }
@@ -435,7 +433,7 @@ def judge(o: Observation, truth: Truth, data: Dataset) -> bool:
     for each in clauses(o.facts):
         says = each["says"]
         name = next((n for n in CLAUSES if says == n or says.startswith(f"{n}_")), None)
-        if name and says not in ("lead_open_at", "changes"):
+        if name and says != "lead_open_at" and not says.startswith("changes"):
             found += CLAUSES[name](o, each, truth, data)
     return all(found)
 

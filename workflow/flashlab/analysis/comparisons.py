@@ -111,9 +111,8 @@ def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Varian
 
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:
     """The metrics that rank implementations, and a time that is split into parts, if any is."""
-    whole = benchmark.split.whole if benchmark.split else None
-    split = [metric for metric in benchmark.metrics if metric.name == whole]
-    return [*chosen_metrics(benchmark), *split]
+    whole = [metric for metric in benchmark.metrics if metric.name == benchmark.whole]
+    return [*chosen_metrics(benchmark), *whole]
 
 
 def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:

@@ -13,15 +13,10 @@ from flashlab.benchmarks.model import Counters, Metric, Quantity, Texts
 
 
 def counted(
-    name: str,
-    unit: str,
-    better: Literal["lower", "higher"],
-    zh_tw: str,
-    en: str,
-    per_cycle: float | None = None,
+    name: str, unit: str, better: Literal["lower", "higher"], zh_tw: str, en: str
 ) -> Quantity:
     """A counter of a pass, with the words for it within a sentence."""
-    return Quantity(name, unit, better, {"zh_TW": zh_tw, "en": en}, per_cycle=per_cycle)
+    return Quantity(name, unit, better, {"zh_TW": zh_tw, "en": en})
 
 
 KERNEL_QUANTITIES = (

@@ -102,7 +102,6 @@ class Quantity:
     An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
     each process, which gives no interval. `labels` begin a sentence or an axis. `unit_on` gives, by
     kind of device, another unit for its derived metrics, and how many of it make up `unit`.
-    `per_cycle` is how much of what is counted a multiprocessor of a GPU does in a cycle at most.
     """
 
     name: str
@@ -112,7 +111,6 @@ class Quantity:
     exact: bool = False
     logarithmic: bool = True
     once: bool = False
-    per_cycle: float | None = None
     unit_on: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
 
@@ -199,31 +197,6 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Split:
-    """A time that consists of others, which a figure shows beside one another.
-
-    `whole` and `parts` are names of measured metrics; the parts are in the order in which they
-    follow one another, and what they leave of the whole is nobody's.
-    """
-
-    whole: str
-    parts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Occupied:
-    """The names of the metrics that tell how much of a time the device was busy.
-
-    `whole` is the time, `busy` the part of it in which the device was busy, `kernels` how many
-    kernels it ran.
-    """
-
-    whole: str
-    busy: str
-    kernels: str
-
-
-@dataclass(frozen=True)
 class Curve:
     """A quantity that a run gives as it goes on, such as the loss of a training.
 
@@ -255,16 +228,16 @@ class Benchmark:
     those passes. `naive` names the implementation that does nothing clever, which any other should
     beat. `gated` are the words for what the correctness gate compares, by the names in a record;
     `checked_again` says whether it does so after the timing too. `top_level_keys` gives what a
-    record holds beside our own keys, for readers of another format. `split` is what a time consists
-    of, `occupied` how much of one the device works in. `variables` are environment variables of the
-    measuring process, by kind of device. On a kind of device in `simulated`, a simulator runs the
-    implementations: their times are compared with nothing. `curves` are what a run gives step by
-    step. `protocols` are ways of measuring of the benchmark's own: each with what gives its
-    settings. `size` says in words how large a problem is, beside its parameters. `dtypes` are those
-    that `auto` stands for, by kind of device. `settings_file` reads the file that ``hyper_param=``
-    names as keys of a configuration, for these experiments, and lines about what it does not take
-    of it; ValueError with the remedy where it cannot. `absent` are the optional metrics that
-    certain records lack (`having`).
+    record holds beside our own keys, for readers of another format. `whole` names a time that
+    others are parts of, `occupied` a time and how much of it the device is busy. `variables` are
+    environment variables of the measuring process, by kind of device. On a kind of device in
+    `simulated`, a simulator runs the implementations: their times are compared with nothing.
+    `curves` are what a run gives step by step. `protocols` are ways of measuring of the benchmark's
+    own: each with what gives its settings. `size` says in words how large a problem is, beside its
+    parameters. `dtypes` are those that `auto` stands for, by kind of device. `settings_file` reads
+    the file that ``hyper_param=`` names as keys of a configuration, for these experiments, and
+    lines about what it does not take of it; ValueError with the remedy where it cannot. `absent`
+    are the optional metrics that certain records lack (`having`).
     """
 
     name: str
@@ -281,8 +254,8 @@ class Benchmark:
     gated: Mapping[str, Texts] = field(default_factory=dict)
     checked_again: bool = False
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
-    split: Split | None = None
-    occupied: Occupied | None = None
+    whole: str | None = None
+    occupied: tuple[str, str] | None = None
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     simulated: frozenset[str] = frozenset()
     curves: tuple[Curve, ...] = ()

@@ -104,24 +104,6 @@ def mistyped(value: Any, wanted: str, or_form: str = "", remedy: str = "") -> st
     return f"must be {wanted}{or_form}, found {shown(value)}{remedy}"
 
 
-def _unknown_key(key: str, known: Collection[str], *, alone: bool) -> str:
-    """The message for an unknown key, which is `alone` where it has no value, as in ``{a, b}``."""
-    before, colon, _ = key.partition(":")
-    if colon and before in known:
-        return f"put a space after the colon of {before}"
-    listed = " (a list is written in [ ])" if alone else ""
-    return f"unknown key{nearest(key, known) or listed}; known: {', '.join(known)}"
-
-
-def _unlisted(value: Any, expected: str, or_form: str) -> str:
-    """The message for a value that is none of those which pydantic lists as ``'a', 'b' or 'c'``."""
-    listed = expected.replace("'", "").replace(" or ", ", ")
-    given = value if isinstance(value, str) and value else shown(value)
-    # YAML reads yes as true
-    near = nearest(value, re.findall("'([^']+)'", expected)) if isinstance(value, str) else ""
-    return f"must be one of {listed}{or_form}; found {given}{near}"
-
-
 def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
     """An error of pydantic's as its key path and our message."""
     location, value, kind = error["loc"], error["input"], error["type"]
@@ -130,10 +112,19 @@ def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
     limits, holder = error.get("ctx", {}), model_at(model, path[:-1])
     text = error["msg"]
     if kind in ("extra_forbidden", "invalid_key"):
-        known = [field.alias or name for name, field in holder.model_fields.items()]
-        text = _unknown_key(str(path[-1]), known, alone=value is None or kind == "invalid_key")
-    elif kind == "literal_error":
-        text = _unlisted(value, limits["expected"], or_form)
+        key, known = str(path[-1]), [f.alias or name for name, f in holder.model_fields.items()]
+        before, colon, _ = key.partition(":")
+        # As in ``{a, b}``, where a has no value.
+        alone = " (a list is written in [ ])" if value is None or kind == "invalid_key" else ""
+        text = f"unknown key{nearest(key, known) or alone}; known: {', '.join(known)}"
+        if colon and before in known:
+            text = f"put a space after the colon of {before}"
+    elif kind == "literal_error":  # pydantic lists the words as 'a', 'b' or 'c'
+        words = limits["expected"].replace("'", "").replace(" or ", ", ")
+        given = value if isinstance(value, str) and value else shown(value)
+        # YAML reads yes as true
+        known = re.findall("'([^']+)'", limits["expected"]) if isinstance(value, str) else []
+        text = f"must be one of {words}{or_form}; found {given}{nearest(given, known)}"
     elif kind in _TYPES:
         example = example_text(holder.model_fields.get(str(path[-1])))
         text = mistyped(value, _TYPES[kind], or_form, example)

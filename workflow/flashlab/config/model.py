@@ -7,13 +7,13 @@ settings of its own protocols.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, create_model
 from pydantic_core import PydanticCustomError
 
-from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import (
     ABSENT,
@@ -74,7 +74,7 @@ class Localized(Keys):
 class Seconds(Keys):
     """Seconds on each kind of device."""
 
-    cuda: Positive = 0.1
+    cuda: Positive = 0.05
     cpu: Positive = 0.2
 
 
@@ -271,35 +271,27 @@ class Configuration(Keys):
     )
 
 
-def _values(parameter: Parameter, *, many: bool) -> Any:
-    """The type of one value of a parameter, or of one or many."""
-    one: Any = Size
-    if parameter.is_variant:
-        one = Literal[*parameter.words] if parameter.kind is str else bool
-    if not many:
-        return one
-    several: Any = Annotated[list[one], Field(min_length=1)]
-    if parameter.is_variant:
-        several = Annotated[several, AfterValidator(_distinct)]
-    return OneOrMany[one, several]  # type: ignore[misc]
-
-
 def _block(benchmark: Benchmark, *, many: bool) -> type[Block]:
     """A block with one value of each parameter, or with one or many."""
     fields: dict[str, Any] = {}
     for parameter in benchmark.parameters:
+        one: Any = Size
+        if parameter.is_variant:
+            one = Literal[*parameter.words] if parameter.kind is str else bool
+        several: Any = Annotated[list[one], Field(min_length=1)]
+        if parameter.is_variant:
+            several = Annotated[several, AfterValidator(_distinct)]
+        kind: Any = OneOrMany[one, several] if many else one  # type: ignore[misc]
         follows = parameter.derive or parameter.default or is_linked(benchmark, parameter.name)
-        kind = _values(parameter, many=many)
         fields[parameter.name] = (kind, ABSENT) if follows else kind
     return create_model("Block", __base__=Block, **fields)
 
 
-def _changed(model: type[M], **types: Any) -> type[M]:
-    """The model with other types for these fields."""
-    fields: dict[str, Any] = {
-        name: (kind, model.model_fields[name]) for name, kind in types.items()
-    }
-    return create_model(model.__name__, __base__=model, **fields)
+def _changed(model: type[M], more: Mapping[str, Any] | None = None, **types: Any) -> type[M]:
+    """The model with other types for these fields, and with more fields."""
+    fields = {name: (kind, model.model_fields[name]) for name, kind in types.items()}
+    changed: dict[str, Any] = {**fields, **(more or {})}
+    return create_model(model.__name__, __base__=model, **changed)
 
 
 def configuration_of(benchmark: Benchmark) -> type[Configuration]:
@@ -314,24 +306,18 @@ def configuration_of(benchmark: Benchmark) -> type[Configuration]:
         sweep=Literal[*(p.name for p in benchmark.parameters if not p.is_variant)],
         cuda=many,
         cpu=many,
-        figures=Annotated[list[figure], Field(min_length=1)],
+        figures=list[figure],
         supplement=list[figure],
     )
-    more: dict[str, Any] = {}
-    if benchmark.stand_in:
-        more[benchmark.name] = (Chosen, ABSENT)
+    more: dict[str, Any] = {benchmark.name: (Chosen, ABSENT)} if benchmark.stand_in else {}
     if benchmark.protocols:
-        protocols: dict[str, Any] = {}
-        for name, settings in benchmark.protocols.items():
-            protocols[name] = (settings(), settings()())
+        own: dict[str, Any] = {n: (kind(), kind()()) for n, kind in benchmark.protocols.items()}
         names: Any = Literal[*benchmark.protocols]
-        measure = create_model(
-            "Measure", __base__=Measure, protocol=(names, next(iter(protocols))), **protocols
-        )
+        measure = _changed(Measure, {"protocol": (names, next(iter(own))), **own})
         more["measure"] = (measure, measure())
-    whole = create_model("Configuration", __base__=Configuration, **more)
     return _changed(
-        whole,
+        Configuration,
+        more,
         summary=_changed(Summary, cuda=one, cpu=one),
         experiments=Annotated[list[experiment], Field(min_length=1)],
     )

@@ -8,12 +8,12 @@ metric the least and the greatest are printed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.figures.labels import said
 from flashlab.figures.style import (
     GREY,
     HALF,
@@ -27,14 +27,14 @@ from flashlab.figures.style import (
     new_panels,
     rows_of,
     scale_linearly,
-    text_points,
     title_panel,
     title_points,
+    widest,
     write,
 )
 from flashlab.numbers import measured
 
-BAR_POINTS, GAP = 9.0, 0.5
+BAR_POINTS, GAP = 6.8, 0.5
 """The height of a bar, and the gap between two implementations in bars."""
 
 LIGHT = 0.35
@@ -46,60 +46,51 @@ def draw_bars(
     panels: Mapping[str, str],
     looks: Mapping[str, Look],
     legend: Sequence[str],
-    languages: Sequence[str],
 ) -> Figure:
     """A panel for each metric, one below the other.
 
     Args:
         data: a row for each run and metric: ``metric``, ``implementation``, ``variant`` (its
-            position), ``status``, ``value``, ``low``, ``high``, ``title``, and ``busy``, the part
-            of a value in which the device was busy, if that is known.
+            position), ``status``, the words ``failed`` for it, ``value``, ``low``, ``high``,
+            ``title``, and ``busy``, the part of a value in which the device was busy, if known.
         panels: the title of each metric.
         looks: of the implementations, in order.
         legend: the words for full colours and for light ones.
-        languages: of the words for a status.
     """
     figure, grid = new_panels(HALF, len(panels))
     group = data.variant.max() + 1 + GAP
     for axes, (metric, title) in zip(grid[:, 0], panels.items(), strict=True):
-        _draw_panel(axes, data[data.metric == metric], looks, group, languages)
+        mine = data[data.metric == metric]
+        name_rows(axes, list(looks), looks, group)
+        known = mine["value"].dropna()
+        printed = {known.idxmin(), known.idxmax()} if len(known) else set()
+        for row in rows_of(mine):
+            y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
+            text = _draw(axes, y, row, looks[row.implementation])
+            if row.status != "ok" or row.Index in printed:
+                end = 0 if row.status != "ok" else max(row.value, row.high if row.high > 0 else 0)
+                look: Style = {**looks[row.implementation].text, "weight": "normal"}
+                write(axes, text, (end, y), (2, 0), **look, va="center_baseline")
+        most = mine[["value", "high"]].max().max()
+        axes.set_xlim(0, 1.12 * most if most > 0 else 1)
+        scale_linearly(axes.xaxis, 4)
         title_panel(axes, title)
     square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
     fills = zip(legend, (GREY, (GREY, LIGHT)), strict=False)
     handles = [handle(text, markerfacecolor=fill, **square) for text, fill in fills]
-    left = max(text_points(name, weight="bold") for name in looks) + 4
-    margins = (left, 6.0, TITLE_HEIGHT, LINE_POINTS + 6)
+    margins = (widest(looks, "bold") + 4, 6.0, TITLE_HEIGHT, LINE_POINTS + 6)
     lay_out(figure, BAR_POINTS * group * len(looks), margins, handles)
     return figure
 
 
-def _draw_panel(
-    axes: Axes,
-    data: pd.DataFrame,
-    looks: Mapping[str, Look],
-    group: float,
-    languages: Sequence[str],
-) -> None:
-    known = data["value"].dropna()
-    printed = {known.idxmin(), known.idxmax()} if len(known) else set()
-    name_rows(axes, list(looks), looks, group)
-    for row in rows_of(data):
-        value, look = row.value, looks[row.implementation]
-        y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
-        text: Style = {"va": "center_baseline", "color": look.text}
-        if row.status != "ok":
-            write(axes, " ".join(["×", *said(row.status, languages)]), (0, y), (2, 0), **text)
-            continue
-        is_light = row.variant % 2 if pd.isna(row.busy) else True
-        fill = (look.shade, LIGHT) if is_light else look.shade
-        (bar,) = axes.barh(y, value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
-        title_points(bar, [row.title])
-        if row.busy > 0:
-            axes.barh(y, row.busy, 0.82, color=look.shade)
-        axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
-        if row.Index in printed:
-            end = max(value, row.high) if row.high > value else value
-            write(axes, measured(value, row.low, row.high), (end, y), (2, 0), **text)
-    most = data[["value", "high"]].max().max()
-    axes.set_xlim(0, 1.12 * most if most > 0 else 1)
-    scale_linearly(axes.xaxis, 4)
+def _draw(axes: Axes, y: float, row: Any, look: Look) -> str:
+    """A bar with its interval, if there is a result; its number, or what became of the run."""
+    if row.status != "ok":
+        return f"× {row.failed}"
+    fill = (look.shade, LIGHT) if row.variant % 2 or row.busy > 0 else look.shade
+    (bar,) = axes.barh(y, row.value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
+    title_points(bar, [row.title])
+    if row.busy > 0:
+        axes.barh(y, row.busy, 0.82, color=look.shade)
+    axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
+    return measured(row.value, row.low, row.high)

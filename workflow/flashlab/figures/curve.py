@@ -15,6 +15,7 @@ from flashlab.figures.style import (
     LINE_POINTS,
     TITLE_HEIGHT,
     Look,
+    Style,
     handle,
     lay_out,
     new_panels,
@@ -55,19 +56,13 @@ def draw_curves(
         legend += [handle(words, color=GREY, ls=(0, each or None)) for words, each in pairs]
     figure, grid = new_panels(HALF, 2, sharex=True, height_ratios=HEIGHTS)
     upper, lower = grid[:, 0]
-    for axes, values, title, most in (
-        (upper, data["value"], titles[0], 4),
-        (lower, difference, titles[1], 3),
-    ):
-        sns.lineplot(
-            data.assign(value=values).dropna(subset="value"),
-            **{"x": "step", "y": "value", "hue": "implementation", "style": "variant"},
-            **{"palette": {name: looks[name].shade for name in shown}, "dashes": dashes},
-            **{"units": "run", "estimator": None, "legend": False},
-            **{"linewidth": 0.8, "alpha": 0.85, "ax": axes},
-        )
+    drawn: Style = {"palette": {name: looks[name].shade for name in shown}, "dashes": dashes}
+    drawn |= {"units": "run", "estimator": None, "legend": False, "linewidth": 0.8, "alpha": 0.85}
+    keys: Style = {"x": "step", "y": "value", "hue": "implementation", "style": "variant"}
+    for axes, values, title in ((upper, data["value"], titles[0]), (lower, difference, titles[1])):
+        sns.lineplot(data.assign(value=values).dropna(subset="value"), ax=axes, **keys, **drawn)
         axes.set(xlabel="", ylabel="")
-        scale_linearly(axes.yaxis, most)
+        scale_linearly(axes.yaxis, 3)
         title_panel(axes, title)
     lower.axhline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1.5)
     lower.set_xlabel(along)

@@ -19,7 +19,6 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
@@ -37,6 +36,7 @@ from flashlab.figures.style import (
     WIDE,
     Look,
     Style,
+    dark,
     lay_out,
     new_panels,
     rows_of,
@@ -47,31 +47,21 @@ from flashlab.figures.style import (
     tick_points,
     title_panel,
     title_points,
+    widest,
     write,
 )
 from flashlab.numbers import measured
 
-PANEL_POINTS, TICK_POINTS = 86.0, 10.0
-"""The height of a panel, and the least distance between two labels of its axis of values."""
+PANEL, LOW, CROSS, NUMBER, MARK = 86.0, 62.0, 7.0, 7.0, 3.0
+"""The heights of a panel, of one of two rows, of a row of crosses above it and of a number, and
+half that of a marker, in points."""
 
-TICK_GAP = 3.0
-"""The least gap between two labels below an axis, in points."""
+TICKS, TICK_GAP = 8, 3.0
+"""Most labels of an axis of values, and the least gap between two below a panel, in points."""
 
-MARGIN = 0.11
-"""Free space on each side of the axis of a sweep, as a share of the space between."""
-
-FARTHEST = 1.25
-"""An interval that goes farther beyond the highest value is cut off at the panel's edge."""
-
-COINCIDE, LEAST_BAND = 1.12, 3
-"""On a logarithmic axis, so many lines that are nowhere further apart than by this are a band."""
-
-BAND = Look("#5F7F9C", "o")
-CROSS_POINTS = 7.0
-"""Height of a row of crosses above a panel."""
-
-MARK, NUMBER = 3.0, 7.0
-"""Half the width of a marker, and the height of a number, in points."""
+MARGIN, FARTHEST = 0.11, 1.25
+"""Free space on each side of a sweep, as a share of it, and how far beyond the extreme values an
+interval is drawn."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +109,6 @@ class Panel:
     Attributes:
         ratios: what is printed below the values of the sweep; its last character is its sign.
         guides: by line, what it would be at each value if it grew as the operations.
-        ceiling: the least and the greatest rate that the device was measured to do, in words too.
     """
 
     metric: str
@@ -127,7 +116,6 @@ class Panel:
     is_logarithmic: bool = True
     ratios: Mapping[int, str] = field(default_factory=dict)
     guides: Sequence[Mapping[int, float]] = ()
-    ceiling: tuple[float, float, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +136,6 @@ def draw_lines(
     rows: int = 1,
     is_valued: bool = True,
     notes: Sequence[Line2D] = (),
-    alike: str = "{count}",
 ) -> Figure:
     """A figure of lines along a sweep.
 
@@ -162,164 +149,93 @@ def draw_lines(
         rows: how many rows of panels there are.
         is_valued: whether every value is printed, or the last ones alone.
         notes: the entries of a legend.
-        alike: the words for so many lines that coincide.
     """
     columns = len(panels) // rows
     level = data[data.status != "ok"].groupby("line", sort=False).ngroup()
     data = data.assign(place=data["at"].map(along.places), level=level)
-    above = CROSS_POINTS * level.nunique()
+    above = CROSS * level.nunique()
     figure, grid = new_panels(WIDE if columns > 1 else HALF, rows, columns)
-    drawn: list[tuple[Axes, pd.DataFrame, list[End], dict[int, Annotation], list[Annotation]]] = []
+    shown = {panel.metric: data[data.metric == panel.metric] for panel in panels}
+    known = {metric: mine.dropna(subset="value") for metric, mine in shown.items()}
+    ends = {metric: _ends_of(mine, looks, is_valued) for metric, mine in known.items()}
     for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=True)):
-        row = [each.metric for each in panels[number // columns * columns :][:columns]]
-        mine = data[data.metric == panel.metric]
-        if panel.is_logarithmic and not is_valued:
-            mine = _with_bands(mine, alike)
-        _draw_series(axes, mine, looks, along)
-        _scale_places(axes, along)
-        words = _scale_values(axes, data[data.metric.isin(row)], panel, is_valued)
-        _draw_crosses(axes, mine, looks)
+        in_row = panels[number // columns * columns :][:columns]
+        _draw_series(axes, known[panel.metric], looks, along)
+        _scale(axes, pd.concat([known[each.metric] for each in in_row]), panel, is_valued)
+        _draw_crosses(axes, shown[panel.metric], looks)
         for guide in panel.guides:
             places = [along.places[at] for at in guide]
             axes.plot(places, [*guide.values()], c=GREY, lw=0.7, ls=(0, (1, 1.5)), zorder=1.2)
         title_panel(axes, panel.title, above)
-        ratios = _write_below(axes, along, panel.ratios)
-        drawn.append((axes, mine, _ends_of(mine, looks, is_valued=is_valued), ratios, words))
     below = (len(along.sizes) + any(panel.ratios for panel in panels)) * LINE_POINTS + 4
-    heads = max(map(text_points, (*along.sizes, "×"))) + _before(along)
-    left = max(heads, *(tick_points(axes.yaxis) for axes in grid.flat))
-    right = max(
-        (text_points(end.text, weight="bold") for *_, ends, _, _ in drawn for end in ends),
-        default=0,
-    )
-    lay_out(figure, PANEL_POINTS, (left, right + 6, TITLE_HEIGHT + above, below), notes)
-    for axes, mine, ends, ratios, words in drawn:
-        _thin(axes, along, ratios)
-        name_ends(axes, ends)
-        if is_valued and ends and not along.is_nominal:
-            _print_numbers(axes, mine.dropna(subset="value"), looks, words)
+    ticks = max(tick_points(axes.yaxis) for axes in grid.flat)
+    left = max(ticks, widest((*along.sizes, "×")) + _before(along))
+    right = widest((end.text for each in ends.values() for end in each), "bold") + 6
+    height = PANEL if rows == 1 else LOW
+    lay_out(figure, height, (left, right, TITLE_HEIGHT + above, below), notes)
+    for axes, panel in zip(grid.flat, panels, strict=True):
+        _label_places(axes, along, panel.ratios)
+        name_ends(axes, ends[panel.metric])
+        if is_valued and not along.is_nominal:
+            _print_numbers(axes, known[panel.metric], looks)
     return figure
 
 
 # Lines and their axes
 
 
-def _with_bands(data: pd.DataFrame, alike: str) -> pd.DataFrame:
-    """The lines, with those that coincide replaced by one from the least to the greatest value."""
-    values = data.pivot_table(index="at", columns="line", values="value", sort=False)
-    groups: list[list[str]] = []
-    for line in values:
-        near = [g for g in groups if any(_coincide(values[line], values[each]) for each in g)]
-        joined = [*itertools.chain(*near), str(line)]
-        groups = [*(group for group in groups if group not in near), joined]
-    for group in groups:
-        if len(group) >= LEAST_BAND:
-            is_of_it = data.line.isin(group) & data["value"].notna()
-            band = data[is_of_it].groupby("at", as_index=False).first()
-            ends = data[is_of_it].groupby("at")["value"].agg(["min", "max"])
-            low, high = ends["min"].to_numpy(), ends["max"].to_numpy()
-            name, several = alike.format(count=len(group)), ", ".join(group)
-            spans = [_span(row) for row in zip(low, high, strict=True)]
-            band = band.assign(low=low, high=high, value=np.sqrt(low * high), title=several)
-            band = band.assign(title=band.title + ": " + spans, line=name, implementation="")
-            data = pd.concat([data[~is_of_it], band], ignore_index=True)
-    return data
-
-
-def _coincide(one: pd.Series[float], other: pd.Series[float]) -> bool:
-    apart = np.abs(np.log((one / other).dropna().to_numpy()))
-    return apart.size > 1 and bool(apart.max() <= math.log(COINCIDE))
-
-
-def _span(ends: tuple[float, float]) -> str:
-    return "–".join(dict.fromkeys(map(measured, ends)))
-
-
 def _draw_series(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], along: Along) -> None:
     """Draw the lines with their markers and intervals."""
-    shown = data.dropna(subset="value")
-    firsts = shown.drop_duplicates("line").set_index("line")
-    if shown.empty:
-        axes.set_yticks([])
-        return
+    firsts = data.drop_duplicates("line").set_index("line")
     for axis in (axes.xaxis, axes.yaxis):  # seaborn would make ticks, only to be replaced
         axis.set_major_locator(NullLocator())
-    look = {str(line): looks.get(name, BAND) for line, name in firsts.implementation.items()}
-    sns.lineplot(
-        shown,
-        **{"x": "place", "y": "value", "hue": "line", "style": "line", "ax": axes},
-        **{"palette": {line: each.shade for line, each in look.items()}, "estimator": None},
-        **{"markers": {line: each.marker for line, each in look.items()}, "legend": False},
-        dashes={line: DASHES[number % len(DASHES)] for line, number in firsts.variant.items()},
-    )
+    if data.empty:
+        return
+    look = {str(line): looks[name] for line, name in firsts.implementation.items()}
+    keys: Style = {"x": "place", "y": "value", "hue": "line", "style": "line", "estimator": None}
+    shapes: Style = {
+        "palette": {line: each.shade for line, each in look.items()},
+        "markers": {line: each.marker for line, each in look.items()},
+        "dashes": {line: DASHES[of % len(DASHES)] for line, of in firsts.variant.items()},
+    }
+    sns.lineplot(data, ax=axes, legend=False, **keys, **shapes)
     axes.set(xlabel="", ylabel="")
     for drawn, (line, each) in zip(axes.lines, look.items(), strict=True):
-        rows = shown[shown.line == line]
+        rows = data[data.line == line]
         drawn.set(**each.mark(firsts.variant[line] % 2 == 0), zorder=2 + each.is_named / 2)
         drawn.set_linewidth(1.3 if each.is_named else 0.8)
         if along.is_nominal:
             drawn.set(linestyle="none", markersize=5)
         title_points(drawn, rows.title)
-        if each is BAND:
-            axes.fill_between(rows.place, rows.low, rows.high, color=each.shade, lw=0, zorder=1.9)
-        elif each.is_named:
+        if each.is_named:
             axes.vlines(rows.place, rows.low, rows.high, color=each.shade, lw=0.8)
 
 
-def _scale_places(axes: Axes, along: Along) -> None:
-    """Ticks at the values of the sweep."""
-    if along.is_logarithmic:
-        axes.set_xscale("log", base=2)
-    places, transform = [*along.places.values()], axes.xaxis.get_transform()
-    low, high = transform.transform([places[0], places[-1]])
-    free = MARGIN * (high - low) or 0.5
-    axes.set_xlim(*transform.inverted().transform([low - free, high + free]))
-    labels = ["\n".join(map(str, each)) for each in zip(*along.sizes.values(), strict=True)]
-    axes.xaxis.set_major_locator(FixedLocator(places))
-    axes.xaxis.set_major_formatter(FixedFormatter(labels))
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _scale_values(
-    axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool
-) -> list[Annotation]:
-    """Limits about all that is drawn, from zero or logarithmic, with room for numbers.
-
-    A rate's ceiling is drawn where it is near; its words are returned.
-    """
-    values = data["value"].dropna()
+def _scale(axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool) -> None:
+    """Limits about all that is drawn, from zero or logarithmic, with room for numbers."""
+    values = data["value"]
     if values.empty:
-        return []
+        return
     ends = data[["low", "high"]].stack().dropna()
     shown = [*values, *ends.clip(values.min() / FARTHEST, values.max() * FARTHEST)]
     low, high = min(shown), max(shown)
     if panel.is_logarithmic:
         room = max(1.2, (high / low) ** (0.14 if is_valued else 0.06))
-        most = int(PANEL_POINTS / TICK_POINTS)
-        scale_logarithmically(axes.yaxis, low / room, high * room, most)
-        return []
-    words = []
+        scale_logarithmically(axes.yaxis, low / room, high * room, TICKS)
+        return
     axes.set_ylim(-0.13 * high if is_valued else 0, 1.14 * high or 1)
-    if panel.ceiling and panel.ceiling[1] <= FARTHEST * high:
-        least, greatest, text = panel.ceiling
-        axes.set_ylim(top=max(axes.get_ylim()[1], 1.1 * greatest))  # with room for its words
-        axes.axhspan(least, greatest, fc="#DADADA", ec="#BBBBBB", lw=0.6, zorder=0.6)
-        style: Style = {"va": "bottom", "color": GREY, "bbox": GROUND}
-        words = [write(axes, text, (0.02, greatest), (0, 1), ("axes fraction", "data"), **style)]
     scale_linearly(axes.yaxis, 5)
     ticks = [each for each in axes.get_yticks() if 0 <= each <= axes.get_ylim()[1]]
     axes.yaxis.set_major_locator(FixedLocator(ticks))
-    return words
 
 
 def _draw_crosses(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A cross above the panel for each run without a result, a row a line."""
     for level, rows in data[data.status != "ok"].groupby("level"):
-        up = CROSS_POINTS * (float(str(level)) + 0.5) / POINTS
-        above = ScaledTranslation(0, up, axes.figure.dpi_scale_trans)
-        style: Style = {"color": looks[rows.implementation.iloc[0]].text, "clip_on": False}
-        style["transform"] = axes.get_xaxis_transform() + above
-        (crosses,) = axes.plot(rows.place, [1.0] * len(rows), **style, **FAILED)
+        up = CROSS * (float(str(level)) + 0.5) / POINTS
+        above = axes.get_xaxis_transform() + ScaledTranslation(0, up, axes.figure.dpi_scale_trans)
+        style: Style = {"color": dark(looks[rows.implementation.iloc[0]].shade), "clip_on": False}
+        (crosses,) = axes.plot(rows.place, [1.0] * len(rows), transform=above, **style, **FAILED)
         title_points(crosses, rows.title)
 
 
@@ -328,49 +244,49 @@ def _before(along: Along) -> float:
     return max(4.0, text_points(str(along.values[0])) / 2 - 1)
 
 
-def _write_below(axes: Axes, along: Along, ratios: Mapping[int, str]) -> dict[int, Annotation]:
-    """Write the symbols before their lines of ticks, and ratios in a line below, by place."""
+def _label_places(axes: Axes, along: Along, ratios: Mapping[int, str]) -> None:
+    """Label the values of the sweep, with ratios below: the last, and others that have room."""
+    if along.is_logarithmic:
+        axes.set_xscale("log", base=2)
+    places, transform = [*along.places.values()], axes.xaxis.get_transform()
+    low, high = transform.transform([places[0], places[-1]])
+    free = MARGIN * (high - low) or 0.5
+    axes.set_xlim(*transform.inverted().transform([low - free, high + free]))
     bold: Style = {"color": RATIO, "fontweight": "bold", "va": "top"}
     heads: list[tuple[str, Style]] = [(each, {"color": GREY, "va": "top"}) for each in along.sizes]
     heads += [(text[-1], bold) for text in [*ratios.values()][:1]]
     for row, (text, style) in enumerate(heads):
         offset = (-_before(along), -3.8 - row * LINE_POINTS)
         write(axes, text, (0, 0), offset, "axes fraction", ha="right", **style)
+    edge, labels = math.inf, []
     down, coords = (0, -3.8 - len(along.sizes) * LINE_POINTS), ("data", "axes fraction")
-    placed = {along.places[at]: text for at, text in ratios.items()}
-    return {x: write(axes, t, (x, 0), down, coords, ha="center", **bold) for x, t in placed.items()}
-
-
-def _thin(axes: Axes, along: Along, ratios: dict[int, Annotation]) -> None:
-    """Keep the last tick, and of the others those whose labels, or ratios, have room."""
-    edge, kept = math.inf, []
-    labels = ["\n".join(map(str, each)) for each in zip(*along.sizes.values(), strict=True)]
-    for place, label in reversed([*zip(along.places.values(), labels, strict=True)]):
+    for at, *others in reversed([*zip(*along.sizes.values(), strict=True)]):
+        label, ratio, place = (
+            "\n".join(map(str, (at, *others))),
+            ratios.get(at, ""),
+            along.places[at],
+        )
         x = axes.transData.transform((place, 1.0))[0]
-        ratio = ratios[place].get_text() if place in ratios else ""
         half = max(text_points(label), text_points(ratio, weight="bold")) / 2
         has_room = x + half + TICK_GAP <= edge
         edge = x - half if has_room else edge
-        kept.append(label if has_room else "")
-        if ratio:
-            ratios[place].set_visible(has_room)
-    axes.xaxis.set_major_formatter(FixedFormatter(kept[::-1]))
+        labels.append(label if has_room else "")
+        if ratio and has_room:
+            write(axes, ratio, (place, 0), down, coords, ha="center", **bold)
+    axes.xaxis.set_major_locator(FixedLocator(places))
+    axes.xaxis.set_major_formatter(FixedFormatter(labels[::-1]))
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 # Names and numbers
 
 
-def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], *, is_valued: bool) -> list[End]:
+def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], is_valued: bool) -> list[End]:
     """The ends of lines; where their values are not printed, with the last one."""
-    lasts = data.dropna(subset="value").drop_duplicates("line", keep="last")
     ends = []
-    for row in rows_of(lasts):
-        is_band = row.implementation not in looks
-        ends_of_row = (row.low, row.high)
-        last = _span(ends_of_row) if is_band else measured(row.value, *ends_of_row)
-        text = str(row.line) if is_valued else f"{row.line} {last}"
-        look = BAND if is_band else looks[row.implementation]
-        ends.append(End(text, look, (float(row.place), float(row.value))))
+    for row in rows_of(data.drop_duplicates("line", keep="last")):
+        last = "" if is_valued else f" {measured(row.value, row.low, row.high)}"
+        ends.append(End(row.line + last, looks[row.implementation], (row.place, row.value)))
     return ends
 
 
@@ -380,15 +296,13 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     A leader goes from the point to the name.
     """
     to_axes = axes.transData - axes.transAxes
-    points = [to_axes.transform(end.at) for end in ends]
-    order = np.argsort([y for _, y in points], kind="stable")
+    ordered = sorted(ends, key=lambda end: float(to_axes.transform(end.at)[1]))
+    points = [to_axes.transform(end.at) for end in ordered]
     extent = LINE_POINTS / axes.get_window_extent().height
-    heights = spread([points[i][1] for i in order], extent)
-    for i, height in zip(order, heights, strict=True):
-        look, (x, y) = ends[i].look, points[i]
-        style: Style = {"color": look.text, "fontweight": "bold" if look.is_named else "normal"}
-        write(axes, ends[i].text, (1, height), (3, 0), "axes fraction", **style)
-        leader: Style = {"color": look.text, "lw": 0.5, "zorder": 1.5, "clip_on": False}
+    heights = spread([y for _, y in points], extent)
+    for end, (x, y), height in zip(ordered, points, heights, strict=True):
+        write(axes, end.text, (1, height), (3, 0), "axes fraction", **end.look.text)
+        leader: Style = {"color": end.look.shade, "lw": 0.5, "zorder": 1.5, "clip_on": False}
         axes.plot([x, 1], [y, height], transform=axes.transAxes, **leader)
 
 
@@ -396,20 +310,19 @@ Box = NDArray[np.float64]
 """Left, bottom, right, top, in points; or the coordinates of points."""
 
 
-def _print_numbers(
-    axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], words: Sequence[Annotation]
-) -> None:
-    """Print each value at its point, clear of all points and all other numbers.
+def _print_numbers(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Print each value at its point, clear of all points and all other texts.
 
     The highest at a value of the sweep is above its point if it can be, others are below. Where
     there is no place at all, a value is not printed. The ends of lines come first.
     """
+    if data.empty:
+        return
     points, lows, highs = (
         axes.transData.transform(np.column_stack([data.place, data[end].fillna(data["value"])]))
         for end in ("value", "low", "high")
     )
     taken = [*np.hstack([points - MARK, points + MARK])]
-    taken += [each.get_window_extent().extents for each in words]
     lines = [points[(data.line == line).to_numpy()] for line in data.line.unique()]
     paths = _sampled([*lines, *np.stack([lows, highs], axis=1)])
     is_inner = data.duplicated("line") & data.duplicated("line", keep="last")
@@ -424,7 +337,7 @@ def _print_numbers(
             box = inside[int(np.argmin(crossed))]
             taken.append(box)
             x, y = (box[:2] + box[2:]) / 2 - points[i]
-            style: Style = {"color": looks[row.implementation].text, "ha": "center"}
+            style: Style = {**looks[row.implementation].text, "weight": "normal", "ha": "center"}
             write(axes, text, (row.place, row["value"]), (x, y), bbox=GROUND, zorder=2.8, **style)
 
 

@@ -1,4 +1,4 @@
-"""Common to all figures: fonts, colours, sizes, axes, the places of labels, reproducible SVG.
+"""Common to all figures: fonts, colours, sizes, axes, reproducible SVG.
 
 An implementation has its colour and its marker in every figure. What a point or a bar stands for,
 with its interval, is the ``<title>`` of its SVG (`title_points`), which a browser shows.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import colorsys
 import html
 import io
+import itertools
 import math
 import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,16 +51,13 @@ Style = dict[str, Any]
 WIDE, HALF = 180 / 25.4, 88 / 25.4
 """The width of the text on A4, and of one of two figures side by side, in inches."""
 
-POINTS = 72
-"""Points in an inch."""
+FONT, POINTS = "Noto Sans TC", 72
+"""That of the report, and the points in an inch."""
 
-FONT = "Noto Sans TC"
 TITLE_POINTS, SMALL_POINTS = 7.0, 6.5
-TITLE_HEIGHT, LINE_POINTS = 12.0, SMALL_POINTS * 1.25
-"""The heights of a panel's title and of a line of small text, in points."""
-
-ENTRY_POINTS = 32.0
-"""The width of a legend's entry beside its text."""
+TITLE_HEIGHT, LINE_POINTS, ENTRY_POINTS = 12.0, SMALL_POINTS * 1.25, 32.0
+"""The heights of a panel's title and of a line of small text, and the width of a legend's entry
+beside its text, in points."""
 
 COLOURS = (
     *("#AB1700", "#0061E0", "#D0CAEA", "#AD6771", "#07ACFC", "#DC7242", "#D8B530", "#4B005F"),
@@ -70,11 +68,9 @@ COLOURS = (
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*", "p")
 DASHES: tuple[Any, ...] = ("", (3, 1.5), (1, 1), (5, 1, 1, 1))
 
-TEXT_LIGHTNESS = 0.32
-"""The lightness (HLS) at which each colour has the contrast that text needs."""
-
-DARKER = 0.6
-"""The lightness that a colour keeps where a second implementation has it."""
+TEXT_LIGHTNESS, DARKER = 0.32, 0.6
+"""The lightness (HLS) at which each colour has the contrast that text needs, and the share of it
+that a colour keeps where a second implementation has it."""
 
 GREY, PALE, INK, RATIO = "#555555", "#A6A6A6", "#1C1C1C", "#0B3D62"
 """Of what is secondary, of lines that are not named, of edges, and of ratios below an axis."""
@@ -90,40 +86,22 @@ FAILED: Style = {"marker": "x", "markersize": 3.5, "markeredgewidth": 1, "linest
 
 STYLE: dict[Any, Any] = {
     **sns.axes_style("white"),  # without ticks, where the grid has lines
-    "font.family": FONT,
-    "font.size": TITLE_POINTS,
-    "text.color": "black",
+    **{"font.family": FONT, "font.size": TITLE_POINTS, "text.color": "black"},
     "figure.dpi": POINTS,  # as in the SVG, so that what is laid out is what is drawn
-    "axes.edgecolor": GREY,
-    "axes.grid": True,
-    "axes.labelpad": 1.5,
-    "axes.labelsize": TITLE_POINTS,
-    "axes.linewidth": 0.6,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": TITLE_POINTS,
-    "axes.titleweight": "bold",
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.5,
+    **{"axes.edgecolor": GREY, "axes.linewidth": 0.6, "axes.grid": True},
+    **{"axes.labelpad": 1.5, "axes.labelsize": TITLE_POINTS},
+    **{"axes.spines.right": False, "axes.spines.top": False},
+    **{"axes.titlesize": TITLE_POINTS, "axes.titleweight": "bold"},
+    **{"grid.color": "#E4E4E4", "grid.linewidth": 0.5},
     **{f"{axis}tick.labelsize": SMALL_POINTS for axis in "xy"},
-    **{f"{axis}tick.major.size": 2.0 for axis in "xy"},
-    **{f"{axis}tick.major.pad": 2.0 for axis in "xy"},
-    "legend.borderaxespad": 0.0,
-    "legend.borderpad": 0.0,
-    "legend.columnspacing": 1.2,
-    "legend.fontsize": SMALL_POINTS,
-    "legend.frameon": False,
-    "legend.handlelength": 1.8,
-    "legend.handletextpad": 0.5,
-    "legend.labelspacing": 0.3,
+    **{f"{axis}tick.major.{part}": 2.0 for axis in "xy" for part in ("size", "pad")},
+    **{"legend.borderaxespad": 0.0, "legend.borderpad": 0.0, "legend.frameon": False},
+    **{"legend.columnspacing": 1.2, "legend.fontsize": SMALL_POINTS, "legend.labelspacing": 0.3},
+    **{"legend.handlelength": 1.8, "legend.handletextpad": 0.5},
     "lines.markeredgewidth": 0.6,
     "patch.force_edgecolor": False,  # which would hide what is thin
-    "svg.fonttype": "none",
-    "svg.hashsalt": "flashlab",
+    **{"svg.fonttype": "none", "svg.hashsalt": "flashlab"},
 }
-
-
-# Looks
 
 
 @dataclass(frozen=True)
@@ -135,52 +113,48 @@ class Look:
     is_named: bool = True
 
     @property
-    def text(self) -> str:
-        """The colour of its name."""
-        return dark(self.shade) if self.is_named else GREY
+    def text(self) -> Style:
+        """The look of its name."""
+        return {"color": dark(self.shade), "weight": "bold"} if self.is_named else {"color": GREY}
 
-    def mark(self, is_filled: bool = True) -> dict[str, Any]:
-        """The style of its marks; those of a second variant are hollow."""
+    def mark(self, is_filled: bool = True) -> Style:
+        """The look of its marks; those of a second variant are hollow."""
         star = 1.4 if self.marker == "*" else 1.0  # which covers less than others of its size
         return {
-            "marker": self.marker,
-            "markersize": star * (3.8 if self.is_named else 2.4),
-            "markerfacecolor": self.shade if is_filled else "white",
-            "markeredgecolor": "white" if is_filled else self.shade,
+            **{"marker": self.marker, "markersize": star * (3.8 if self.is_named else 2.4)},
+            **{"markerfacecolor": self.shade if is_filled else "white"},
+            **{"markeredgecolor": "white" if is_filled else self.shade},
             "markeredgewidth": 0.3 if is_filled else 0.6,
         }
 
 
-def looks_of(
-    styles: Mapping[str, int],
-    twins: Mapping[str, str] | None = None,
-    named: Collection[str] | None = None,
-) -> dict[str, Look]:
-    """The look of each implementation, from the number of its style.
+def looks_of(styles: Mapping[str, int], named: Collection[str] | None = None) -> dict[str, Look]:
+    """The look of each implementation, from the number of its style; grey unless it is `named`.
 
-    A tenth style has the colour of the first, darker, and the next marker. A kernel with packed
-    inputs has the colour of its twin with separate ones. All but the `named` ones are grey.
+    A tenth style has the colour of the first, darker, and the next marker.
     """
     looks = {}
     for name, style in styles.items():
         rounds, position = divmod(style, len(COLOURS))
-        marker = MARKERS[(position + rounds) % len(MARKERS)]
-        looks[name] = Look(_darker(COLOURS[position], rounds), marker)
-    for name, twin in (twins or {}).items():
-        looks[name] = replace(looks[name], shade=looks[twin].shade)
-    is_grey = looks.keys() - (looks.keys() if named is None else named)
-    return looks | {name: replace(looks[name], shade=PALE, is_named=False) for name in is_grey}
+        is_named, marker = (
+            named is None or name in named,
+            MARKERS[(position + rounds) % len(MARKERS)],
+        )
+        shade = _scaled(COLOURS[position], DARKER**rounds) if is_named else PALE
+        looks[name] = Look(shade, marker, is_named)
+    return looks
 
 
-def _darker(shade: str, rounds: int) -> str:
+def _scaled(shade: str, share: float) -> str:
+    """A colour of so much of its lightness."""
     _, lightness, _ = colorsys.rgb_to_hls(*to_rgb(shade))
-    return to_hex(sns.set_hls_values(shade, l=lightness * DARKER**rounds)) if rounds else shade
+    return to_hex(sns.set_hls_values(shade, l=lightness * share)) if share != 1 else shade
 
 
 def dark(shade: str) -> str:
     """A colour as dark as text on white has to be."""
     _, lightness, _ = colorsys.rgb_to_hls(*to_rgb(shade))
-    return to_hex(sns.set_hls_values(shade, l=min(lightness, TEXT_LIGHTNESS)))
+    return _scaled(shade, min(1.0, TEXT_LIGHTNESS / lightness)) if lightness else shade
 
 
 # Texts
@@ -193,6 +167,11 @@ def text_points(text: str, points: float = SMALL_POINTS, weight: str = "normal")
     lines = [line for line in text.split("\n") if line]
     widths = [TextToPath().get_text_width_height_descent(line, font, False)[0] for line in lines]
     return float(max(widths, default=0.0))
+
+
+def widest(texts: Iterable[str], weight: str = "normal") -> float:
+    """The width of the widest of some small texts, in points; zero of none."""
+    return max((text_points(text, weight=weight) for text in texts), default=0.0)
 
 
 def write(
@@ -221,11 +200,21 @@ def name_rows(
     """Write the name of each row beside a panel; those of implementations in their colours."""
     axes.set_yticks([(row + 0.5) * height for row in range(len(names))], names)
     for name, mark in zip(names, axes.yaxis.get_major_ticks(), strict=True):
-        if looks:
-            mark.label1.set(color=looks[name].text, fontweight="bold")
+        mark.label1.set(**(looks[name].text if looks else {}))
     axes.set_ylim(len(names) * height, 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
+
+
+def write_column(
+    axes: Axes, right: float, head: str, texts: Iterable[tuple[int, str]], *looks: Style
+) -> None:
+    """Write texts, each with its row, that end so many points right of a panel, below a heading."""
+    top: Style = {"ha": "right", "va": "bottom", "color": GREY, "linespacing": 1.1}
+    write(axes, head, (1, 1), (right, 1.5), "axes fraction", **top)
+    for (row, text), look in itertools.zip_longest(texts, looks):
+        at, beside = (1, row + 0.5), axes.get_yaxis_transform()
+        write(axes, text, at, (right, 0), beside, ha="right", va="center_baseline", **(look or {}))
 
 
 def handle(label: str, **style: Any) -> Line2D:
@@ -274,6 +263,13 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int, unit: 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{tick(value)}{unit}"))
 
 
+def tick_points(axis: Axis) -> float:
+    """The width of an axis' labels of ticks, with the ticks, in points."""
+    low, high = sorted(axis.get_view_interval())
+    shown = [each for each in axis.get_majorticklocs() if low <= each <= high]
+    return widest(axis.get_major_formatter().format_ticks(shown)) + 5
+
+
 # Figures
 
 
@@ -302,30 +298,20 @@ def lay_out(
     rows, columns = figure.axes[0].get_gridspec().get_geometry()  # type: ignore[union-attr]
     width = POINTS * figure.get_figwidth()
     left, right, above, below = margins
-    entry = max((text_points(str(each.get_label())) for each in legend), default=0.0)
-    across = max(1, min(len(legend), int(width / (entry + ENTRY_POINTS))))
+    entry = widest(str(each.get_label()) for each in legend) + ENTRY_POINTS
+    across = max(1, min(len(legend), int(width / entry)))
     under = math.ceil(len(legend) / across) * 1.1 * LINE_POINTS
     whole = rows * (height + above + below) + under
     figure.set_figheight(whole / POINTS)
     figure.subplots_adjust(
-        left=(before + left) / width,
-        right=1 - right / width,
-        top=1 - above / whole,
-        bottom=(below + under) / whole,
+        **{"left": (before + left) / width, "right": 1 - right / width},
+        **{"top": 1 - above / whole, "bottom": (below + under) / whole},
         wspace=(left + right) / ((width - before) / columns - left - right),
         hspace=(above + below) / height,
     )
-    by_rows = [each for first in range(across) for each in legend[first::across]]
     if legend:
+        by_rows = [each for first in range(across) for each in legend[first::across]]
         figure.legend(handles=by_rows, loc="lower center", ncols=across)
-
-
-def tick_points(axis: Axis) -> float:
-    """The width of an axis' labels of ticks, in points."""
-    low, high = sorted(axis.get_view_interval())
-    texts = axis.get_major_formatter().format_ticks([*axis.get_majorticklocs()])
-    shown = zip(axis.get_majorticklocs(), texts, strict=True)
-    return max((text_points(text) for at, text in shown if low <= at <= high), default=0.0) + 5
 
 
 def title_points(artist: Artist, titles: Iterable[str]) -> None:
@@ -345,9 +331,8 @@ def _with_titles(source: str) -> Iterator[str]:
         stripped = line.strip()
         if found := _GROUP.match(stripped):
             titles, depth = html.unescape(found[2]).split("\t"), 0
-            line = line.replace(stripped, "<g>")
-            if len(titles) == 1:
-                line = line.replace("<g>", f"<g><title>{html.escape(titles.pop())}</title>")
+            only = f"<title>{html.escape(titles.pop())}</title>" if len(titles) == 1 else ""
+            line = line.replace(stripped, f"<g>{only}")
         depth += stripped.startswith("<g") - (stripped == "</g>")
         if titles and depth > 0 and stripped.startswith("<use ") and stripped.endswith("/>"):
             title = f"><title>{html.escape(titles.pop(0))}</title></use>"
@@ -374,9 +359,8 @@ def drawing() -> Iterator[None]:
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as SVG, atomically and without a date, and close it."""
     drawn = io.BytesIO()
-    # `savefig` would draw it once more before, to lay it out.
     canvas = FigureCanvasSVG(figure)
     canvas.print_svg(drawn, metadata={"Date": None})  # type: ignore[no-untyped-call]
     with open_atomically(path) as file:
-        file.write("".join(_with_titles(drawn.getvalue().decode())))
+        file.writelines(_with_titles(drawn.getvalue().decode()))
     plt.close(figure)

@@ -78,7 +78,7 @@ SURE_CALLS = 100
 LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
-WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.03, 3, 0.01, 0.6
+WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.02, 3, 0.01, 0.6
 """The clock has settled once the medians of so many windows (s) agree within a share; at most so
 many seconds are waited for that."""
 
@@ -152,20 +152,21 @@ class Sampler:
     def __init__(self, timed: Pass, device: str) -> None:
         self.timed, self.besides, self._device = timed, 0.0, device
         self._chance = random.Random()  # a kernel may seed the module's
-        self._is_new, self._spent = True, [0.0, 0.0, 0.0]
+        self._spent = [0.0, 0.0, 0.0]
         if device == "cuda":
             at = torch.cuda.get_device_properties(torch.cuda.current_device())
             # Twice the L2 cache: to overwrite it leaves nothing of the inputs there.
             self._flush = torch.empty(2 * at.L2_cache_size, dtype=torch.int8, device="cuda")
             is_long = timed.seconds >= LONG_PASS_SECONDS
             self._head_start = LONG_HEAD_START if is_long else HEAD_START
+        with right_before(timed.calls):
+            timed.renew(False)  # what it is compared with is made outside of its time
 
     def __call__(self, is_new: bool = False) -> list[float]:
         """Seconds of each call of a batch; on numbers never seen of one, which is not compared."""
         with right_before(self.timed.calls):
-            if is_new or self._is_new or self._chance.random() < RENEWED:
+            if is_new or self._chance.random() < RENEWED:
                 self.timed.renew(is_new)
-            self._is_new = is_new
             batch = self._cuda_batch if self._device == "cuda" else self._cpu_batch
             samples, last = batch(1 if is_new else self._length())
             if not is_new:

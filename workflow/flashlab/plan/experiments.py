@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Value
-from flashlab.plan.datasets import DatasetError
-from flashlab.plan.plan_files import OTHERS_PREFIX, SUMMARY
+from flashlab.benchmarks.model import Benchmark
+from flashlab.plan.plan_files import SUMMARY
 from flashlab.runs import Run
 
 Kind = tuple[str, str]
@@ -107,52 +106,6 @@ def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) 
             )
         )
     return found
-
-
-def _of_held(each: Experiment, held: Collection[Run], benchmark: Benchmark) -> Experiment | None:
-    """The experiment with those of its runs that are held; None where these do not vary enough.
-
-    That is, not at all, or they leave out a variant that it is about.
-    """
-    runs = tuple(run for run in each.runs if run in held)
-    settings, asked = ({tuple(run.values()) for run in some} for some in (runs, each.runs))
-    if len(settings) < min(2, len(asked)) or not runs:
-        return None
-    for variant in (parameter.name for parameter in benchmark.variants):
-        if {run[variant] for run in runs} != {run[variant] for run in each.runs}:
-            return None
-    names = {run.implementation for run in runs}
-    figures = (
-        {**figure, "implementations": [n for n in figure["implementations"] if n in names]}
-        for figure in each.figures
-        if names & {*figure["implementations"]}
-    )
-    kept = tuple(name for name in each.implementations if name in names)
-    return replace(each, runs=runs, implementations=kept, figures=tuple(figures))
-
-
-def of_held(
-    experiments: Iterable[Experiment], held: Collection[Run], benchmark: Benchmark
-) -> list[Experiment]:
-    """The experiments of an imported folder, each with the runs that the folder has.
-
-    Each setting that is in none of them follows as one like the headline, so that what is said of
-    the whole dataset is said of every run. DatasetError where the experiments have no run.
-    """
-    kept = [kept for each in experiments if (kept := _of_held(each, held, benchmark))]
-    if not any(experiment.sweep for experiment in kept):
-        raise DatasetError(
-            "the imported folder has none of the runs that the configuration asks for; leave its "
-            "experiments and summary out, and they follow from the files"
-        )
-    shown = {run for experiment in kept for run in experiment.runs}
-    rest: dict[tuple[Value, ...], list[Run]] = {}
-    for run in sorted({*held} - shown):
-        rest.setdefault(tuple(run.values()), []).append(run)
-    return kept + [
-        Experiment(f"{OTHERS_PREFIX}{n}", tuple(run.implementation for run in runs), tuple(runs))
-        for n, runs in enumerate(rest.values(), start=1)
-    ]
 
 
 def runs_of(experiments: Iterable[Experiment]) -> Sequence[Run]:

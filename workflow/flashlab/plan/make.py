@@ -16,8 +16,8 @@ from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.plan import datasets, identity, state
 from flashlab.plan.datasets import Dataset
-from flashlab.plan.experiments import experiments_of, of_held, protocol_of
-from flashlab.plan.importing import Imports, imported
+from flashlab.plan.experiments import experiments_of, protocol_of
+from flashlab.plan.importing import Imports, imported, of_held
 from flashlab.plan.plan_files import results_of
 from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
 from flashlab.plan.upgrades import upgrade_notices
@@ -45,16 +45,10 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         ConfigError, ImplementationError, MachineError, DatasetError, FolderError: each with one
             message: what is wrong, where, and what to do.
     """
-    layers = [base, *own]
-    benchmark = find_benchmark(named_benchmark(layers))
+    benchmark = find_benchmark(named_benchmark([base, *own]))
     implementations = implementations_of(benchmark)
-    recorded, imports, notices = _recorded(layers, benchmark, implementations)
-    if recorded:  # its experiments take the place of those of the configuration at the base
-        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
-        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
-        layers = [replace(base, keys=kept), of_dataset, *own]
-    layers, not_taken = _with_settings_file(layers, benchmark)
-    config = resolve_config(layers, implementations)
+    recorded, imports, notices = _recorded([base, *own], benchmark, implementations)
+    config, not_taken = _resolved(base, own, benchmark, implementations, recorded)
     dataset = recorded.name if recorded else LOCAL
     home = results_of(dataset, benchmark)
     if recorded:
@@ -65,43 +59,36 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         kind = (benchmark.dtypes[device] if auto else config["dtype"], device)
     protocol = protocol_of(config, kind[1])
     experiments = experiments_of(config, benchmark, kind)
-    if recorded and imports:
-        experiments = of_held(experiments, {entry.run for entry in recorded.entries}, benchmark)
-    orders, upgrades, reported = {}, list[str](), config
-    kept_views: dict[str, Any] = {}
     namer = Namer(benchmark, implementations, home / "records", device_name)
+    counters_file, counting = home / "plan" / "counters.json", None
     if recorded:
+        if imports:
+            held = {entry.run for entry in recorded.entries}
+            experiments = of_held(experiments, held, benchmark)
         by = protocol["name"]
         planned = plan_recorded(experiments, by, recorded, imported=bool(imports))
         ceilings, reported = recorded.ceilings, as_recorded(config, recorded)
+        orders, upgrades = {}, list[str]()
+        made: dict[Path, Run | None] = {e.path: e.run for e in planned.entries if imports}
     else:
-        counters_file = home / "plan" / "counters.json"
         counting = counting_protocol(benchmark, kind[1], config, counters_file)
         planned = plan_local(experiments, config, protocol, counting, namer)
-        ceilings = namer.folder / identity.ceilings_name(kind[1], device_name)
+        ceilings, reported = namer.folder / identity.ceilings_name(kind[1], device_name), config
         orders = orders_of(planned, namer)
-        timed = (entry for parts in planned.processes.values() for entry in parts)
-        upgrades = upgrade_notices(timed, namer)
-        if counting and "ncu" in counting:
-            kept_views[counters_file.as_posix()] = {"version": counting["ncu"]}
-    again = config["again"]
-    made: dict[Path, Run | None] = {}  # here, by jobs
-    if imports or not recorded:
-        made = {entry.path: entry.run for entry in planned.entries}
-    if ceilings and not recorded:
-        made[ceilings] = None
+        upgrades = upgrade_notices((e for e in planned.entries if not e.has_counters), namer)
+        made = {ceilings: None, **{entry.path: entry.run for entry in planned.entries}}
     redo = state.damaged_records(made, home, config["measure"]["timeout_s"])
-    if again and recorded:
-        raise ConfigError(
-            "--config: again: nothing is measured here: the records are recorded ones"
-        )
-    if again and ceilings:
-        redo |= dict.fromkeys(state.asked_again(again, planned, ceilings), state.ASKED)
+    if config["again"]:
+        if recorded or not ceilings:
+            said = "nothing is measured here: the records are recorded ones"
+            raise ConfigError(f"--config: again: {said}")
+        redo |= dict.fromkeys(state.asked_again(config["again"], planned, ceilings), state.ASKED)
     redo |= state.damaged_outputs(home, {each.name for each in experiments})
     redo |= state.damaged_reports(home, benchmark.report)
     shown = {**reported_config(reported), "dataset": dataset}
     if config["anonymous"] and "import" in shown:
         shown["import"] = anonymous_text(shown["import"])
+    ncu = counting.get("ncu") if counting else None
     return Plan(
         benchmark=benchmark.name,
         report=benchmark.report,
@@ -123,7 +110,7 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
             (home / "plan" / "config.json").as_posix(): shown,
             **views_of(benchmark, implementations, reported, home, experiments, planned),
             shown_file(benchmark.report): {"dataset": dataset},
-            **kept_views,
+            **({counters_file.as_posix(): {"version": ncu}} if ncu else {}),
         },
     )
 
@@ -191,21 +178,33 @@ def _recorded(
     return datasets.read_recorded(data, name, benchmark), {}, []
 
 
-def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> tuple[list[Layer], list[str]]:
-    """The layers with the one that the file of the last ``hyper_param`` makes, before the last.
+def _resolved(
+    base: Layer,
+    own: Sequence[Layer],
+    benchmark: Benchmark,
+    known: Collection[str],
+    recorded: Dataset | None,
+) -> tuple[dict[str, Any], list[str]]:
+    """The configuration, and lines about what is not taken of the file of ``hyper_param``.
 
-    Beside them lines about what is not taken of that file.
+    A dataset's experiments take the place of those at the base. The layer that the settings' file
+    makes comes before the call's last one.
     """
-    file = _last(layers, "hyper_param")
-    if file is None:
-        return layers, []
+    layers = [base, *own]
+    if recorded:
+        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
+        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
+        layers = [replace(base, keys=kept), of_dataset, *own]
+    if (file := _last(layers, "hyper_param")) is None:
+        return resolve_config(layers, known), []
     if benchmark.settings_file is None:
         raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
     items = _last(layers, "experiments")
     items = items if isinstance(items, list) else []
     names = [item if isinstance(item, str) else item.get("name", item.get("use")) for item in items]
     try:
-        keys, notices = benchmark.settings_file(Path(str(file)), names)
+        keys, not_taken = benchmark.settings_file(Path(str(file)), names)
     except ValueError as error:
         raise ConfigError(f"config: hyper_param: {error}") from error
-    return [*layers[:-1], Layer(str(file), keys), layers[-1]], notices
+    layers = [*layers[:-1], Layer(str(file), keys), layers[-1]]
+    return resolve_config(layers, known), not_taken

@@ -1,63 +1,424 @@
-"""The report's content as data, composed of its parts."""
+"""The report's content: page one, a chapter an experiment, how it works, conclusion, appendix."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from flashlab.remarks import Remark
-from flashlab.report.appendix import (
-    describe_method,
-    describe_runs,
-    list_runs,
-    list_symbols,
-)
-from flashlab.report.chapters import render_chapters
-from flashlab.report.comparison import render_implementations
-from flashlab.report.data import ReportData
-from flashlab.report.document import Report
-from flashlab.report.environment import render_environment
-from flashlab.report.exploration import explore
-from flashlab.report.front import render_front, render_headline
-from flashlab.report.heat_map import render_heat_map
-from flashlab.report.published import render_published
-from flashlab.report.sections import render_section
-from flashlab.telling.values import say
+import pandas as pd
+from markupsafe import Markup
 
-MIN_CHOICES = 3
-"""Fewest implementations among which choosing is more than a comparison with the baseline."""
+from flashlab.analysis.experiment import OBSERVATIONS
+from flashlab.analysis.frames import Dataset, Sweep, read_dataset
+from flashlab.files import read_json
+from flashlab.labels import LANGUAGES, messages
+from flashlab.plan.plan_files import (
+    OTHERS_PREFIX,
+    SUMMARY,
+    experiment_file,
+    planned_experiments,
+)
+from flashlab.remarks import Remark as OwnRemark
+from flashlab.report import records as of_records
+from flashlab.report.choosing import maps
+from flashlab.report.document import (
+    Beside,
+    Block,
+    Columns,
+    Figure,
+    Figures,
+    Line,
+    Lines,
+    Prose,
+    Remark,
+    Report,
+    Section,
+    Table,
+    Text,
+    Words,
+    chapter,
+    in_both,
+    says,
+)
+from flashlab.report.ladder import ladder_tables
+from flashlab.report.remarks import rendered
+from flashlab.report.tables import WIDE, Numbers, front_table, headline_table, table_of
+from flashlab.report.training import training_tables
+from flashlab.story.observation import Observation, read_observations
+from flashlab.story.words import REFERS, Texts, paragraphs, sentence
+from flashlab.telling.glyphs import legible
+
+FEW = 2
+"""Most implementations of which page one has a figure beside each experiment's line."""
+
+SPEEDS = "speed"
+"""The beginning of the ids of figures across experiments that belong to one of them."""
+
+COUNTERS = "profile"
+"""The id of the figure of a ladder's counters, which its first experiment tells of."""
+
+OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
+    "ladder": ladder_tables,
+    "training": training_tables,
+}
+"""The tables of the reports that have their own, by experiment; those of page one by None."""
+
+_logger = logging.getLogger(__name__)
 
 
 def compose(
-    config: Mapping[str, Any], results: Path, ceilings: Path | None, remarks: Sequence[Remark]
+    config: Mapping[str, Any], results: Path, ceilings: Path | None, remarks: Sequence[OwnRemark]
 ) -> Report:
-    """The report of the dataset in `results`, from its plans, tables and observations.
+    """The report of the dataset in `results`, from its plans, tables, figures and observations.
 
     `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
     author's.
     """
-    data = ReportData(config, results, ceilings)
-    sections = [render_section(data, remarks, experiment) for experiment in data.experiments]
-    chapters = render_chapters(data, sections)
-    front = render_front(data, chapters)
-    is_of_few = front.map is not None and len(data.headline) < MIN_CHOICES  # the sections have it
-    return Report(
-        languages=tuple(config["languages"]),
-        benchmark=data.benchmark,
-        front=front,
-        headline=None if front.headline or is_of_few else render_headline(data),
-        heat_map=render_heat_map(data),
-        chapters=chapters,
-        sections=sections,
-        implementations=render_implementations(data),
-        published=render_published(data),
-        method=describe_method(data),
-        symbols=list_symbols(data),
-        environment=render_environment(data),
-        runs_note=describe_runs(data),
-        runs=list_runs(data),
-        elsewhere=say("elsewhere", page=f"report/{data.benchmark.report}.html"),
-        created=max(data.distinct("started")),
-        exploration=explore(data, sections),
-    )
+    configured = {SUMMARY, *(each["name"] for each in config["experiments"])}
+    names = planned_experiments(results)
+    names = [n for n in names if n in configured or n.startswith(OTHERS_PREFIX)]
+    files = [experiment_file(results, name) for name in names]
+    data = read_dataset(files, results / "tables", ceilings)
+    return _Composer(config, data, of_records.read_records(data), remarks).report()
+
+
+@dataclass
+class _Composer:
+    """What the parts of one report share."""
+
+    config: Mapping[str, Any]
+    data: Dataset
+    records: pd.DataFrame
+    remarks: Sequence[OwnRemark]
+    _tables: int = 0
+
+    def report(self) -> Report:
+        author = self.config.get("author", {})
+        sections = [
+            *self._front(),
+            *map(self._experiment, self.experiments),
+            *self._ending(),
+            *self._appendix(),
+        ]
+        return Report(
+            languages=tuple(self.config["languages"]),
+            title=says("title", self.data.benchmark, of=self.data.benchmark.name),
+            facts=[*self._facts()],
+            notices=[*self._notices()],
+            sections=sections,
+            created=max(self.records.started),
+            author=[
+                (says(label), legible(author[entry], f"author.{entry}"))
+                for entry, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
+                if entry in author
+            ],
+            author_name=author.get("name", "FlashLab"),
+        )
+
+    # What is said
+
+    @cached_property
+    def observations(self) -> list[Observation]:
+        return read_observations(self.data.folder / OBSERVATIONS)
+
+    @cached_property
+    def told(self) -> Mapping[str, Texts]:
+        """All that is said, by language."""
+        story, refs = self.data.benchmark.name, self._refs()
+        return {each: paragraphs(self.observations, each, refs, story) for each in LANGUAGES}
+
+    def _refs(self) -> dict[str, dict[str, str]]:
+        """The numbers of the table and figures of each experiment, for sentences to point to."""
+        found: dict[str, dict[str, str]] = {}
+        number = len(self.front_tables) + 1
+        for s in self.experiments:
+            found[s.name] = {"table": str(number)} if self.tables[s.name] else {}
+            number += len(self.tables[s.name])
+            for figure in s.plan["figures"]:
+                of = self.numbers[s.name, figure["id"]]
+                found[s.name].setdefault(figure["quantity"], of)
+        return found
+
+    def _in_each(self, told: Callable[[Texts], str]) -> Text:
+        return {language: told(self.told[language]) for language in LANGUAGES}
+
+    # The experiments
+
+    @cached_property
+    def experiments(self) -> list[Sweep]:
+        """Those of the configuration, of which an imported folder may lack some."""
+        configured = [each["name"] for each in self.config["experiments"]]
+        return [s for s in self.data.sweeps if s.name in configured]
+
+    @cached_property
+    def tables(self) -> Mapping[str, Sequence[Table]]:
+        """The tables of each experiment."""
+        made = {s.name: table_of(s, self.run_numbers) for s in self.experiments}
+        found = {name: [table] if table else [] for name, table in made.items()}
+        return {n: self.own_tables.get(n, ()) if self.own_tables else of for n, of in found.items()}
+
+    @cached_property
+    def ordinals(self) -> dict[str, int]:
+        return {each["name"]: n for n, each in enumerate(self.config["experiments"], start=1)}
+
+    @cached_property
+    def numbers(self) -> dict[tuple[str, str], str]:
+        """The number of each figure, by experiment and id: 1, 2, … and S1, S2, … of supplements.
+
+        What an imported folder lacks has its numbers all the same.
+        """
+        found: dict[tuple[str, str], str] = {}
+        main = others = 0
+        sweeps = {s.name: s for s in self.experiments}
+        for configured in self.config["experiments"]:
+            name = configured["name"]
+            figures = sweeps[name].plan["figures"] if name in sweeps else []
+            for figure in figures:
+                if figure["supplement"]:
+                    others += 1
+                    found[name, figure["id"]] = f"S{others}"
+                else:
+                    main += 1
+                    found[name, figure["id"]] = str(main)
+            if name not in sweeps:
+                main += len(configured["figures"])
+                others += len(configured["supplement"])
+        return found
+
+    @cached_property
+    def drawn(self) -> list[str]:
+        """The ids of the figures across experiments."""
+        drawn: list[str] = read_json(self.data.folder / "overview" / "drawn.json")
+        return drawn
+
+    @cached_property
+    def run_numbers(self) -> Numbers:
+        return Numbers(dict(zip(self.records.record, self.records.run, strict=True)))
+
+    @cached_property
+    def own_tables(self) -> Mapping[str | None, Sequence[Table]]:
+        make = OWN_TABLES.get(self.data.benchmark.name)
+        return make(self.data, self.run_numbers) if make else {}
+
+    def _numbered(self, table: Table) -> Table:
+        self._tables += 1
+        return replace(table, label=says("table.label", number=self._tables))
+
+    def _experiment(self, s: Sweep) -> Section:
+        number, title = self.ordinals[s.name], self.titles[s.name]
+        told = self._in_each(lambda texts: texts.sections.get(s.name, ""))
+        if not s.names:
+            told = says("section.no_numbers", count=len(s.plan["runs"]))
+        tables = [*map(self._numbered, self.tables[s.name])]
+        blocks = [*chapter(told, tables, [*self._figures(s)]), *self._remarks(s.name)]
+        kind = " ".join(["begin"] * (number == 1) + ["wide"] * (len(s.names) >= WIDE))
+        return Section(
+            f"experiment-{s.name}",
+            blocks,
+            says("experiment", number=number, title=title),
+            self._setting(s),
+            kind,
+        )
+
+    @cached_property
+    def titles(self) -> Mapping[str, Text]:
+        return {
+            name: {each: legible(of[each], f"experiment {name}: title") for each in LANGUAGES}
+            for name, of in self.data.titles.items()
+            if of  # the headline has none
+        }
+
+    def _setting(self, s: Sweep) -> Markup:
+        """What is fixed, what varies along with the sweep, and the variants."""
+        benchmark = self.data.benchmark
+        complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
+        runs = pd.DataFrame(complete)
+        swept = benchmark.parameter(self.data.swept[s.name])
+        sizes: dict[bool, list[str]] = {True: [], False: []}
+        variants: list[Markup] = []
+        for parameter in benchmark.stated(complete):
+            values = list(dict.fromkeys(runs[parameter.name]))
+            if parameter.is_variant and parameter.words:
+                words = [parameter.words[value] for value in sorted(values)]
+                variants.append(in_both({e: ", ".join(w[e] for w in words) for e in LANGUAGES}))
+            elif parameter.name != swept.name and not parameter.stands_for:
+                if swept.stands_for and len(values) > 1:
+                    continue  # a problem's own sizes
+                said = ", ".join(map(str, values))
+                sizes[len(values) == 1].append(f"{parameter.symbol} = {said}")
+        return Markup(" · ").join([", ".join(sizes[True] + sizes[False]), *variants])
+
+    # Figures
+
+    def _figures(self, s: Sweep) -> Iterator[Figure]:
+        """The figures of an experiment; a ladder's first has that of its counters alone."""
+        first = self.numbers[s.name, s.plan["figures"][0]["id"]] if s.plan["figures"] else ""
+        if COUNTERS in self.drawn and s.name == self.experiments[0].name:
+            yield replace(self._across(COUNTERS), label=says("figure", number=first))
+            return
+        for figure in s.plan["figures"]:
+            path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
+            number, caption = self.numbers[s.name, figure["id"]], self._caption(figure)
+            label, shows = says("figure", number=number), self._shown(s, figure, caption)
+            yield Figure(path, label, caption, shows)
+
+    def _caption(self, figure: Mapping[str, Any]) -> Text:
+        benchmark = self.data.benchmark
+        quantity = figure["quantity"]
+        known = messages(LANGUAGES[0], "report")
+        own = f"caption.{quantity}"
+        names = figure["implementations"]
+        if f"{benchmark.name}.{own}.one" in known and len(names) == 1:
+            return says(f"{own}.one", benchmark, name=names[0])
+        if f"{benchmark.name}.{own}" in known:
+            return says(own, benchmark)
+        curve = next((c for c in benchmark.curves if c.name == quantity), None)
+        labels = curve.labels if curve else benchmark.panels(quantity)[0].quantity.labels
+        return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
+
+    def _shown(self, s: Sweep, figure: Mapping[str, Any], caption: Text) -> Text:
+        """What a figure shows: its caption, and the sentence on what it is of."""
+        about = [each for each in self.observations if each.section == s.name]
+        about = [each for each in about if each.place == "section"]
+        own = [o for o in about if figure["quantity"] in REFERS.get(o.name, ())]
+        story = self.data.benchmark.name
+        return {
+            each: " ".join([caption[each], *(sentence(o, each, story) for o in (own or about)[:1])])
+            for each in LANGUAGES
+        }
+
+    def _across(self, figure: str) -> Figure:
+        """A figure across experiments."""
+        path = self.data.folder / "overview" / f"{figure}.svg"
+        caption = says(f"caption.{figure}")
+        answer = self._in_each(lambda texts: texts.answer)
+        shows = {each: f"{caption[each]} {answer[each]}" for each in LANGUAGES}
+        return Figure(path, says(f"{figure}.label"), caption, shows)
+
+    def _remarks(self, experiment: str) -> list[Block]:
+        """The author's own words, in the languages of the report; others cause a warning."""
+        found = {}
+        for remark in (each for each in self.remarks if each.experiment == experiment):
+            if remark.language in self.config["languages"]:
+                found[remark.language] = rendered(remark)
+            else:
+                _logger.warning(
+                    "%s: the remark on %s is left out, since %s is not among the languages of the "
+                    "report (%s)",
+                    remark.file,
+                    experiment,
+                    remark.language,
+                    ", ".join(self.config["languages"]),
+                )
+        return [Remark(found)] if found else []
+
+    # Page one
+
+    @cached_property
+    def is_of_many(self) -> bool:
+        return any(len(s.names) > FEW for s in self.experiments)
+
+    @cached_property
+    def front_tables(self) -> list[Table]:
+        """The tables of page one: at the headline's setting, and of all experiments."""
+        if own := self.own_tables.get(None):
+            return [*own]
+        made = (headline_table(self.data, self.run_numbers), front_table(self.data, self.titles))
+        return [table for table in made if table]
+
+    def _front(self) -> Iterator[Section]:
+        tables = [self._numbered(table) for table in self.front_tables]
+        lines: list[Block] = [self._lines()] if self.told[LANGUAGES[0]].lines else []
+        answer = self._in_each(lambda texts: texts.answer)
+        blocks: list[Block] = [Prose(answer, "answer")] if any(answer.values()) else []
+        across = [
+            Figures([self._across(each)])
+            for each in self.drawn
+            if not each.startswith(SPEEDS) and each != COUNTERS
+        ]
+        chosen = maps(self.data) if self.is_of_many else []
+        yield Section("key", [*blocks, *tables, *lines, *([] if chosen else across)])
+        if chosen:
+            yield Section("overview", [*chosen, *across], says("section.overview"), "", "begin")
+
+    def _lines(self) -> Lines:
+        """A line an experiment."""
+        lines = []
+        for s in self.experiments:
+            text = {e: of.lines.get(s.name, "") for e, of in self.told.items()}
+            if not any(text.values()):
+                continue
+            figure = next(
+                (f for f in self.drawn if f.startswith(SPEEDS) and f.endswith(f"s-{s.name}")), None
+            )
+            path = self.data.folder / "overview" / f"{figure}.svg"
+            caption = says("caption.speeds", title=self.titles[s.name])
+            drawn = Figure(path, says("figure", number=""), caption, caption) if figure else None
+            lines.append(Line(f"experiment-{s.name}", self.titles[s.name], text, drawn))
+        return Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
+
+    def _facts(self) -> Iterator[Words]:
+        """Device, number format, versions, numbers of runs and processes, dates, dataset."""
+        records = self.records
+        for column in ("device_name", "dtype"):
+            if found := of_records.distinct(records, column):
+                yield ", ".join(found)
+        if versions := of_records.distinct(records, "torch"):
+            yield f"torch {', '.join(versions)}"
+        counts = records.groupby("run").size()
+        processes = "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
+        yield says("front.runs", runs=len(counts), processes=processes)
+        days = sorted(each[:10] for each in records.started if each)
+        yield "–".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+        local = self.config["dataset"] == "local"
+        yield says("dataset.local") if local else f"data/{self.config['dataset']}"
+
+    def _notices(self) -> Iterator[tuple[str, Text]]:
+        """What is to be known first."""
+        data, told = self.data, self.told
+        if self.config.get("quick"):
+            yield "preview", says("quick")
+        for position, _ in enumerate(told[LANGUAGES[0]].notices):
+            yield "notice", {each: told[each].notices[position] for each in LANGUAGES}
+        if not len(data.runs):
+            yield "wrong", says("front.no_numbers", count=self.records.run.nunique())
+        if data.device == "cpu":
+            yield "notice", says("no_gpu", data.benchmark)
+        if of_records.disagreements(self.records):
+            yield "notice", says("disagree")
+
+    # The end
+
+    def _ending(self) -> Iterator[Section]:
+        name = self.data.benchmark.name
+        beginning = f"{name}.how."
+        keys = [k for k in messages(LANGUAGES[0], "report") if k.startswith(beginning)]
+        names = dict.fromkeys(key.removeprefix(beginning).partition(".")[0] for key in keys)
+        if names:
+            parts = [(says(f"{beginning}{n}.title"), says(f"{beginning}{n}.text")) for n in names]
+            yield Section("how", [Columns(parts)], says("section.how"), "", "begin")
+        conclusion = self._in_each(lambda texts: texts.conclusion)
+        if any(conclusion.values()):
+            title = says("section.conclusion")
+            yield Section("conclusion", [Prose(conclusion, "answer")], title)
+
+    def _appendix(self) -> Iterator[Section]:
+        data, records = self.data, self.records
+        method = [Prose(text, "small") for text in of_records.method(data, records)]
+        yield Section("method", method, says("section.method"), "", "long")
+        warned = of_records.warnings_table(records)
+        machine = [of_records.machine_table(data, records), *([warned] if warned else [])]
+        blocks: list[Block] = [
+            Beside([*map(self._numbered, machine)]),
+            self._numbered(of_records.implementations_table(data, records)),
+            *(Prose(each, "small") for each in of_records.notices(data, records, self.config)),
+        ]
+        if failed := of_records.failures_table(data, records):
+            blocks.append(self._numbered(failed))
+        yield Section("environment", blocks, says("section.environment"), "", "long")
+        runs: list[Block] = [of_records.runs_table(data, records)]
+        yield Section("runs", runs, says("section.runs"), "", "screen")

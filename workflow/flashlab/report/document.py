@@ -1,331 +1,241 @@
-"""The report as data, in reading order: the template only renders it."""
+"""A report as data, in reading order: sections of prose, tables and figures, which a template sets.
+
+It is in no language. What has words is a `Text`, in each language of the labels, of which the
+template sets those of the report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Literal
 
 from markupsafe import Markup
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.telling.values import Tellable, say
+from flashlab.labels import LANGUAGES, message, messages
+
+Text = Mapping[str, str]
+"""The same in each language."""
+
+Words = str | Markup | Text
+"""A text, or the same in each language; `Markup` is set as it is."""
+
+TAGS = {"zh_TW": "zh-TW", "en": "en"}
+"""The languages of the labels, as HTML names them."""
+
+HALF_MM = 100
+"""A figure that is narrower than this has another one, or the second language, beside it."""
 
 
-@dataclass(frozen=True)
-class Link:
-    """A link within the report: its anchor, and its text."""
+def says(key: str, benchmark: Benchmark | None = None, **values: object) -> Text:
+    """A label in each language; the benchmark's own, ``<benchmark>.<key>``, where it has one."""
+    own = f"{benchmark.name}.{key}" if benchmark else key
+    found = own if own in messages(LANGUAGES[0], "report") else key
+    return {
+        language: message(language, "report", found).format_map(
+            {name: in_language(value, language) for name, value in values.items()}
+        )
+        for language in LANGUAGES
+    }
 
-    target: str
-    text: Tellable
+
+def in_both(text: Text) -> Markup:
+    """A text in every language, the same once."""
+    span = Markup('<span lang="{}">{}</span>')
+    spans = {text[each]: span.format(TAGS[each], text[each]) for each in LANGUAGES}
+    return Markup(" ").join(spans.values())
+
+
+def in_language(value: object, language: str) -> object:
+    """A text in a language; anything else as it is."""
+    return value[language] if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: its text, a note in small type (an interval), the target of a link.
+    """A table's cell; of a web page it leads to the run of this number."""
 
-    `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
-    `strong` text is the best of its kind; `pad` is the room on its right, in digits, that aligns it
-    at the decimal point. `files` are files of the project, each by its name and its path from the
-    project's folder.
-    """
-
-    text: str
-    note: str = ""
-    tone: str = ""
-    target: str = ""
-    strong: bool = False
-    pad: float = 0
+    words: Words
+    run: int | None = None
     files: Sequence[tuple[str, str]] = ()
-
-
-def run_cell(number: int) -> Cell:
-    """A run's number, which leads to the appendix."""
-    return Cell(str(number), target=f"run-{number}")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: its cells (`Tellable` where languages differ), anchor, and implementation.
+    """A table's row, with its anchor, and the class that it is set in."""
 
-    `first` begins a group of rows.
-    """
-
-    cells: Sequence[Cell | Tellable]
+    cells: Sequence[Words | Cell]
+    kind: str = ""
     id: str = ""
-    implementation: str = ""
-    first: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with one heading a column in every language; `numeric` columns align right.
+    """A table in no language.
 
-    `groups` are headings above those of the columns: each with how many columns it is for.
+    Attributes:
+        groups: headings above those of the columns, each with the number of its columns; none, or
+            over all columns.
+        text: how many first columns are not numbers.
+        label: its number, and what it has, below it.
+        legend: what its signs mean.
+        kind: the class that it is set in.
     """
 
-    columns: Sequence[Tellable]
+    part: ClassVar[str] = "table"
+    columns: Sequence[Words]
     rows: Sequence[Row]
-    numeric: Sequence[int] = ()
-    caption: Tellable | None = None
-    id: str = ""
-    groups: Sequence[tuple[Tellable, int]] = ()
+    groups: Sequence[tuple[Words, int]] = ()
+    text: int = 1
+    label: Words = ""
+    legend: Sequence[Words] = ()
+    kind: str = ""
 
-
-def grouped(rows: Iterable[Row], end: int = 1) -> list[Row]:
-    """Rows in groups that are alike in so many first cells, which the first of each has alone."""
-    shown, before = list[Row](), None
-    for row in rows:
-        alike = [*row.cells[:end]]
-        if alike == before:
-            shown.append(replace(row, cells=[*[""] * end, *row.cells[end:]]))
-        else:
-            shown.append(replace(row, first=True))
-        before = alike
-    return shown
-
-
-def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | None:
-    """A table with these messages above its columns; None without any rows."""
-    return Table([*map(say, keys)], rows, **more) if rows else None
+    @property
+    def starts(self) -> set[int]:
+        """The columns that begin a group, without the first."""
+        ends, at = set(), 0
+        for _, span in self.groups[:-1]:
+            at += span
+            ends.add(at)
+        return ends
 
 
 @dataclass(frozen=True)
-class FigureEntry:
-    """A figure: its anchor, picture, label, and caption, which is its alternative text too.
+class Figure:
+    """A figure: its file, its number and caption, and what it shows, for who cannot see it."""
 
-    `short` is the caption in short, for paper; a `wide` one has the width of a page.
-    """
-
-    id: str
     path: Path
-    label: Tellable
-    caption: Tellable
-    short: Tellable | None = None
-    wide: bool = False
+    label: Text
+    caption: Text
+    shows: Text
+
+    @property
+    def is_half(self) -> bool:
+        """True if it is half as wide as the page."""
+        if not self.path.is_file():  # what is not drawn is an error where it is set
+            return False
+        head = self.path.read_text(encoding="utf-8")[:2000]
+        width = re.search(r'<svg[^>]*? width="([\d.]+)pt"', head)
+        return width is not None and float(width[1]) / 72 * 25.4 < HALF_MM
 
 
 @dataclass(frozen=True)
-class PrintedStatement:
-    """A fault of an implementation in words, and links to the runs."""
+class Prose:
+    """A paragraph in each language, in the order of the report's; `kind` is its class."""
 
-    text: Tellable
-    links: Sequence[Link]
-    implementations: Sequence[str]
+    part: ClassVar[str] = "prose"
+    text: Text
+    kind: str = ""
+    only: Literal["", "first", "second"] = ""
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """An observation in words, and its name."""
+class Figures:
+    """Figures side by side; where one stands alone, `beside` it the second language may."""
 
-    text: Tellable
-    name: str
+    part: ClassVar[str] = "figures"
+    figures: Sequence[Figure]
+    beside: Text | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """An experiment on page one: its anchor, title, what to do, and its small figure."""
+
+    target: str
+    title: Text
+    text: Text
+    figure: Figure | None = None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A line an experiment."""
+
+    part: ClassVar[str] = "lines"
+    lines: Sequence[Line]
+    key: Words = ""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Paragraphs with a heading each, a column a language."""
+
+    part: ClassVar[str] = "columns"
+    paragraphs: Sequence[tuple[Text, Text]]
+
+
+@dataclass(frozen=True)
+class Remark:
+    """The author's own words, by language."""
+
+    part: ClassVar[str] = "remark"
+    by_language: Mapping[str, Markup]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Tables side by side."""
+
+    part: ClassVar[str] = "beside"
+    tables: Sequence[Table]
+
+
+Block = Prose | Table | Figures | Lines | Columns | Remark | Beside
+"""A part of a section."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One experiment in detail."""
+    """A chapter: its anchor, title, setting, and its parts.
 
-    id: str
-    title: Tellable
-    question: Tellable
-    setting: Tellable
-    figures: Sequence[FigureEntry]
-    silent: Tellable | None
-    remarks: dict[str, Markup]
-    table: Table
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """Neighbouring experiments together, as printed; `sections` are the details.
-
-    Its table may stand `beside` the only figure that is not wide.
+    Attributes:
+        kind: ``begin`` begins a page, ``screen`` is on the web page alone, ``wide`` is set in
+            smaller type for many columns.
     """
 
     id: str
-    number: int
-    title: Tellable
-    setting: Tellable
-    story: Sequence[Sentence]
-    figures: Sequence[FigureEntry]
-    table: Table | None
-    table_label: Tellable
-    table_caption: Tellable | None
-    sections: Sequence[Section]
-    beside: bool = False
-
-    @property
-    def rows(self) -> list[list[FigureEntry]]:
-        """The figures in rows: a wide one alone, neighbouring others together."""
-        rows: list[list[FigureEntry]] = []
-        for figure in self.figures:
-            if rows and not figure.wide and not rows[-1][0].wide:
-                rows[-1].append(figure)
-            else:
-                rows.append([figure])
-        return rows
-
-
-@dataclass(frozen=True)
-class ExperimentRow:
-    """An experiment on page one: its title, its line, and its small figures."""
-
-    number: int
-    target: str
-    title: Tellable
-    figures: Sequence[FigureEntry]
-    line: Sentence
-
-
-@dataclass(frozen=True)
-class HeatCell:
-    """A cell of the heat map: its text, implementation, run number, and colour.
-
-    `is_deep` is a colour on which text is white; `is_level` text is bold.
-    """
-
-    text: str = ""
-    implementation: str = ""
-    run: int | None = None
-    colour: str = ""
-    is_deep: bool = False
-    is_level: bool = False
-
-
-@dataclass(frozen=True)
-class HeatBlock:
-    """An experiment in one variant: titles, and rows of a size and each metric's cells."""
-
-    titles: Sequence[Tellable]
-    rows: Sequence[tuple[str, Sequence[Sequence[HeatCell]]]]
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Shares of the best by size, metric and implementation; `printed` are the blocks on paper."""
-
-    label: Tellable
-    caption: Tellable
-    implementations: Sequence[str]
-    metrics: Mapping[str, Tellable]
-    blocks: Sequence[HeatBlock]
-    printed: Sequence[HeatBlock]
-
-
-@dataclass(frozen=True)
-class MapCell:
-    """A cell of the choice map: the name, the text below it, and the number of its colour.
-
-    `runs` are the numbers of the runs behind it, of those that it names.
-    """
-
-    name: str
-    lead: str = ""
-    styles: Sequence[int] = ()
-    state: str = ""
-    runs: Sequence[int] = ()
-
-
-@dataclass(frozen=True)
-class ChoiceChart:
-    """One map: its title, the headings of its columns, and its rows, with a heading each."""
-
-    title: Tellable
-    metric: str
-    corner: str
-    columns: Sequence[Tellable]
-    rows: Sequence[tuple[str, Sequence[MapCell]]]
-
-
-@dataclass(frozen=True)
-class PrintedMap:
-    """The best implementations by setting and metric; the note names the settings left out."""
-
-    charts: Sequence[ChoiceChart]
-    note: Tellable
-
-
-@dataclass(frozen=True)
-class Front:
-    """Page one; `author_name` is the name as written, for the file's properties.
-
-    Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
-    stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
-    `figures` are the page's own, beside those of its experiments.
-    """
-
-    title: Tellable
-    author_name: str
-    author: Sequence[tuple[Tellable, str]]
-    facts: Sequence[Tellable]
-    names: Tellable | None
-    notices: Sequence[Tellable]
-    wrong: Sequence[PrintedStatement]
-    map: PrintedMap | None
-    experiments: Sequence[ExperimentRow]
-    figures: Sequence[FigureEntry]
-    headline: Table | None
-    preview: Tellable | None = None
-    story: Sequence[Sentence] = ()
-    footnotes: Sequence[Sentence] = ()
-
-
-@dataclass(frozen=True)
-class Implementations:
-    """All implementations side by side, the kernels that they launch, and figures of them."""
-
-    table: Table
-    kernels: Table | None
-    figures: Sequence[FigureEntry]
-
-
-@dataclass(frozen=True)
-class Environment:
-    """The machine, its ceilings, disagreements between records, and warnings."""
-
-    facts: Sequence[tuple[Tellable, str]]
-    peaks: Table | None
-    own_peaks: Table | None
-    agreement: Tellable
-    varying: Table | None
-    notices: Sequence[Tellable]
-    warnings: Table | None
-    failures: Table | None
-
-
-@dataclass(frozen=True)
-class Exploration:
-    """The data of the page's charts, and the texts that static figures write in all languages.
-
-    `metrics` and `charts` are what the page's script reads (`report.exploration`), but for words
-    that are yet to be told.
-    """
-
-    metrics: Sequence[Mapping[str, Any]]
-    charts: Sequence[Mapping[str, Any]]
-    figure_texts: Sequence[Tellable]
+    blocks: Sequence[Block]
+    title: Text | None = None
+    setting: Words = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report: in no language, but with those that it is to be told in."""
+    """The whole report.
+
+    Attributes:
+        author: labels and entries on the cover; `author_name` as in the file's properties.
+        facts: of the cover: device, versions, dates.
+        notices: what is to be known first, each with its class: ``notice``, ``wrong``, ``preview``.
+        created: when the last run started, as in its record.
+    """
 
     languages: tuple[str, ...]
-    benchmark: Benchmark
-    front: Front
-    headline: Table | None
-    heat_map: HeatMap | None
-    chapters: Sequence[Chapter]
+    title: Text
+    facts: Sequence[Words]
+    notices: Sequence[tuple[str, Text]]
     sections: Sequence[Section]
-    implementations: Implementations
-    published: Table | None
-    method: Sequence[Tellable]
-    symbols: Table
-    environment: Environment
-    runs_note: Tellable
-    runs: Table
-    elsewhere: Tellable
     created: str
-    exploration: Exploration
+    author: Sequence[tuple[Text, str]] = ()
+    author_name: str = "FlashLab"
+
+
+def chapter(told: Text, tables: Sequence[Table], figures: Sequence[Figure]) -> list[Block]:
+    """The parts of a chapter: its paragraph, its tables, its figures, wide ones first.
+
+    Beside a single narrow one stands the second language.
+    """
+    wide = [figure for figure in figures if not figure.is_half]
+    narrow = [figure for figure in figures if figure.is_half]
+    is_beside = len(narrow) == 1 and any(told.values())
+    prose = Prose(told, only="first" if is_beside else "")
+    blocks: list[Block] = [prose] if any(told.values()) else []
+    blocks += tables
+    blocks += [Figures([figure]) for figure in wide]
+    return blocks + ([Figures(narrow, told if is_beside else None)] if narrow else [])

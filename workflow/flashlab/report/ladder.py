@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
+from markupsafe import Markup
+
+from flashlab.analysis.frames import Dataset
 from flashlab.numbers import percent, ratio, scaled, three, two
-from flashlab.report.data import ReportData
-from flashlab.report.document import Cell, Row, Table
+from flashlab.report.document import Row, Table, Words, says
+from flashlab.report.tables import Numbers
 from flashlab.story.ladder import COUNTED, HOST, KERNEL, MOVED, PROCESS, UNITS, Ladder, ladder_of
 from flashlab.story.speeds import EQUAL, UNDECIDED, Speed
-from flashlab.telling.values import Label, Tellable, say
 
 SIGNS = {EQUAL: "≈ ", UNDECIDED: "? "}
 """What stands before a speed that is not decided; one that is decided is bold."""
@@ -18,53 +19,56 @@ SIGNS = {EQUAL: "≈ ", UNDECIDED: "? "}
 MISSING = "×"
 
 
-def speed_cell(speed: Speed | None) -> Cell:
+def ladder_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]]:
+    """The tables of page one and of each experiment; none of a simulator, which has no times."""
+    d = None if data.device in data.benchmark.simulated else ladder_of(data)
+    if d is None:
+        return {}
+    of = {d.name: counters_table(d)}
+    made = {"size": sizes_table, "cases": cases_table}
+    of |= {d.others[kind]: table(d) for kind, table in made.items() if kind in d.others}
+    return {
+        None: [steps_table(d)],
+        **{name: [table] if table else [] for name, table in of.items()},
+    }
+
+
+def speed_cell(speed: Speed | None) -> Words:
     """A speed with the sign of its verdict; nothing where there is none."""
     if speed is None:
-        return Cell("")
-    sign = SIGNS.get(speed.verdict, "")
-    return Cell(f"{sign}{ratio(speed.x)}", strong=not sign)
+        return ""
+    sign, text = SIGNS.get(speed.verdict, ""), ratio(speed.x)
+    return f"{sign}{text}" if sign else Markup("<b>{}</b>").format(text)
 
 
-def _time(times: Mapping[str, float], name: str, unit: float = 1.0) -> Cell:
-    return Cell(three(times[name] / unit) if name in times else MISSING)
+def _time(times: Mapping[str, float], name: str, unit: float = 1.0) -> str:
+    return three(times[name] / unit) if name in times else MISSING
 
 
 def _far(speed: Speed | None) -> str:
     return "" if speed is None else ratio(speed.x) if speed.x < 10 else three(speed.x)
 
 
-def _ladder_of(data: ReportData) -> Ladder | None:
-    """The dataset's ladder; None of another benchmark, and of a simulator, which has no times."""
-    if data.benchmark.name != "ladder" or data.frames.device in data.benchmark.simulated:
-        return None
-    return ladder_of(data.frames)
-
-
-def render_steps(data: ReportData) -> Table | None:
+def steps_table(d: Ladder) -> Table:
     """Each step's times by three clocks, and its speed over the step before and over the first."""
-    d = _ladder_of(data)
-    if d is None:
-        return None
     places = d.places()
     clocks = {metric: d.values(metric) for metric in (HOST, PROCESS)}
     rows = []
     for number, name in enumerate(d.planned()):
-        has, label = name in d.names, Label(d.data.declared[name]["label"])
-        over = d.speed(name, d.names[0]) if has else None
-        cells: list[Cell | Tellable] = [str(number), name, label]
+        over = d.speed(name, d.names[0]) if name in d.names else None
+        cells: list[Words] = [str(number), name, d.data.declared[name]["label"]]
         cells += [_time(d.values(KERNEL, at), name) for at in places]
         cells += [speed_cell(d.gains.get(name)), _far(over)]
         cells += [_time(clocks[HOST], name), _time(clocks[PROCESS], name, 1e3)]
-        rows.append(Row(cells, implementation=name))
-    columns: list[Tellable] = ["", say("column.step"), say("column.idea")]
+        rows.append(Row(cells, "marked" if name == d.best else ""))
+    columns: list[Words] = ["", says("column.step"), says("column.idea")]
     columns += [d.place(d.name, at) for at in places]
-    columns += [say("column.before"), say("column.first"), "ms", "s"]
-    groups: list[tuple[Tellable, int]] = [("", 3), (say("column.kernel.ms"), len(places))]
-    groups += [(say("column.speed", at=d.place(d.name, d.at)), 2)]
-    groups += [(say("column.clock.host"), 1), (say("column.clock.process"), 1)]
-    caption = say("caption.steps.table", at=d.place(d.name, d.at))
-    return Table(columns, rows, range(3, len(columns)), caption, groups=groups)
+    columns += [says("column.before"), says("column.first"), "ms", "s"]
+    groups: list[tuple[Words, int]] = [("", 3), (says("column.kernel.ms"), len(places))]
+    groups += [(says("column.speed", at=d.place(d.name, d.at)), 2)]
+    groups += [(says("column.clock.host"), 1), (says("column.clock.process"), 1)]
+    legend = [says("caption.steps.table")]
+    return Table(columns, rows, groups, text=3, legend=legend, kind="steps")
 
 
 def counters_table(d: Ladder) -> Table | None:
@@ -72,27 +76,29 @@ def counters_table(d: Ladder) -> Table | None:
     if d.counters.empty:
         return None
 
-    def counted(name: str, counter: str) -> Cell:
+    def counted(name: str, counter: str) -> Words:
         value, by = float(d.counters[counter][name]), float(d.falls[counter][name])
         moved = f"÷{two(by)}" if by >= MOVED else f"×{two(1 / by)}" if by <= 1 / MOVED else ""
-        return Cell(scaled(value) if value == value else "–", moved)
+        text = scaled(value) if value == value else "–"
+        return Markup("{} <small>{}</small>").format(text, moved) if moved else text
 
-    def share(name: str, unit: str) -> Cell:
+    def share(name: str, unit: str) -> Words:
         value = float(d.counters[unit][name])
         text = f"{100 * value:.0f}" if value == value else "–"
-        return Cell(text, strong=d.units.get(name) == unit)
+        return Markup("<b>{}</b>").format(text) if d.units.get(name) == unit else text
 
     rows = []
     for name in map(str, d.counters.index):
         occupancy = percent(d.counters.occupancy[name] / 100).removesuffix("%")
-        cells: list[Cell | Tellable] = [name, *(counted(name, each) for each in COUNTED)]
-        rows.append(Row([*cells, occupancy, *(share(name, unit) for unit in UNITS)]))
-    columns = [say("column.step"), *(say(f"column.counted.{each}") for each in COUNTED)]
-    columns += [say("column.occupancy"), *(say(f"column.unit.{unit}") for unit in UNITS)]
-    groups: list[tuple[Tellable, int]] = [("", 1), (say("column.counts"), len(COUNTED)), ("%", 1)]
-    groups.append((say("column.shares"), len(UNITS)))
-    caption = say("caption.counters", at=d.place(d.name, d.at))
-    return Table(columns, rows, range(1, len(columns)), caption, groups=groups)
+        counts = [counted(name, each) for each in COUNTED]
+        rows.append(Row([name, *counts, occupancy, *(share(name, unit) for unit in UNITS)]))
+    columns: list[Words] = [says("column.step")]
+    columns += [says(f"column.counted.{each}") for each in COUNTED]
+    columns += [says("column.occupancy"), *(says(f"column.unit.{unit}") for unit in UNITS)]
+    groups: list[tuple[Words, int]] = [("", 1), (says("column.counts"), len(COUNTED)), ("%", 1)]
+    groups.append((says("column.shares"), len(UNITS)))
+    legend = [says("caption.counters", at=d.place(d.name, d.at))]
+    return Table(columns, rows, groups, legend=legend)
 
 
 def sizes_table(d: Ladder) -> Table | None:
@@ -100,14 +106,14 @@ def sizes_table(d: Ladder) -> Table | None:
     experiment = d.others["size"]
     times = {at: d.values(KERNEL, at, experiment) for at in d.places(experiment)}
     names = [n for n in d.planned(experiment) if any(n in of for of in times.values())]
-    rows = [Row([n, *(_time(of, n) for of in times.values())], implementation=n) for n in names]
+    rows = [Row([n, *(_time(of, n) for of in times.values())]) for n in names]
     if len(names) > 1:
         last, over = names[-1], names[-2]
         speeds = [d.speed(last, over, at=at, experiment=experiment) for at in times]
-        rows.append(Row([f"{last} / {over}", *map(speed_cell, speeds)], first=True))
+        rows.append(Row([f"{last} / {over}", *map(speed_cell, speeds)], "marked"))
     symbol = d.data.benchmark.parameter(d.data.swept[experiment]).symbol
-    columns: list[Tellable] = [f"{symbol} =", *map(str, times)]
-    return Table(columns, rows, range(1, len(columns)), say("caption.sizes")) if rows else None
+    columns: list[Words] = [f"{symbol} =", *map(str, times)]
+    return Table(columns, rows, legend=[says("caption.sizes")]) if rows else None
 
 
 def cases_table(d: Ladder) -> Table | None:
@@ -119,22 +125,10 @@ def cases_table(d: Ladder) -> Table | None:
     }
     rows = []
     for name in d.planned(experiment):
-        cells: list[Cell | Tellable] = [name]
+        cells: list[Words] = [name]
         for kernels, hosts in both.values():
-            cells.append(replace(_time(kernels, name), note=_time(hosts, name).text))
-        rows.append(Row(cells, implementation=name))
-    columns: list[Tellable] = [say("column.step"), *(d.place(experiment, at) for at in both)]
-    return Table(columns, rows, range(1, len(columns)), say("caption.cases")) if both else None
-
-
-def chapter_table(data: ReportData, name: str) -> Table | None:
-    """The table of an experiment's chapter; None where a ladder has none of its own there."""
-    d = _ladder_of(data)
-    if d is None:
-        return None
-    of = {d.name: counters_table}
-    of |= {d.others[kind]: table for kind, table in _OF_OTHERS.items() if kind in d.others}
-    return of[name](d) if name in of else None
-
-
-_OF_OTHERS = {"size": sizes_table, "cases": cases_table}
+            own, copied = _time(kernels, name), _time(hosts, name)
+            cells.append(Markup("{} <small>{}</small>").format(own, copied))
+        rows.append(Row(cells))
+    columns: list[Words] = [says("column.step"), *(d.place(experiment, at) for at in both)]
+    return Table(columns, rows, legend=[says("caption.cases")]) if both else None

@@ -17,7 +17,8 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.stage import draw_figures
 from flashlab.files import write_json
 from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
-from flashlab.plan.experiments import Experiment, experiments_of, of_held, runs_of
+from flashlab.plan.experiments import Experiment, experiments_of, runs_of
+from flashlab.plan.importing import of_held
 from flashlab.plan.make import LOCAL
 from flashlab.plan.plan_files import experiment_file, results_of
 from flashlab.plan.runs import Planned
@@ -122,7 +123,7 @@ def _run_stages(experiments: Sequence[Experiment], results: Path, ceilings: Path
     tables, languages = results / "tables", results / LANGUAGES
     make_tables(results, ceilings, tables)
     observe(plans, tables, ceilings, results / OBSERVATIONS)
-    draw_figures(plans, tables, ceilings, languages, 1, results / FIGURES, results / "overview")
+    draw_figures(plans, tables, ceilings, languages, results / FIGURES, results / "overview")
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:

@@ -21,7 +21,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import jinja2
-import jinja2.runtime
 import pydyf
 import weasyprint.svg
 from markupsafe import Markup
@@ -34,12 +33,10 @@ from flashlab.remarks import read_remarks
 from flashlab.report.anchors import from_their_starts
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
-from flashlab.report.document import Report
+from flashlab.report.document import Report, Text, says
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
 from flashlab.telling.compiled import bytecode_cache
-from flashlab.telling.teller import Teller
-from flashlab.telling.values import Tellable, say
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
@@ -127,32 +124,21 @@ def templates(folder: Path) -> jinja2.Environment:
     )
     environment.filters["typeset"] = typeset
     environment.filters["led"] = _led
-    environment.filters["tell"] = _tell
-    environment.filters["tell_all"] = _tell_all
-    environment.tests["tellable"] = lambda value: isinstance(value, Tellable)
-    environment.globals["say"] = say
+    environment.filters["told"] = _told
     return environment
 
 
-_LEAD = re.compile(r"^((?:(?!\. |。)[^:：]){1,160}?[:：](?:</span>)?)")
-"""Up to the first sentence's colon, and the end of the pair that it may be one of (）：)."""
+def _told(text: Text, languages: Sequence[str]) -> list[str]:
+    """A text in each of some languages, without those that are alike."""
+    return list(dict.fromkeys(text[language] for language in languages))
+
+
+_FIRST = re.compile(r"^(.*?(?:。|\.(?= [A-Z])|$))", re.DOTALL)
 
 
 def _led(text: Markup) -> Markup:
-    """A sentence with its subject, up to the first colon, in bold."""
-    return Markup(_LEAD.sub(r"<b>\1</b>", str(text)))
-
-
-@jinja2.pass_context
-def _tell(context: jinja2.runtime.Context, value: Tellable, language: str) -> Markup:
-    """A value as printed in a language."""
-    return typeset(context["tellers"][language].tell(value), language)
-
-
-@jinja2.pass_context
-def _tell_all(context: jinja2.runtime.Context, value: Tellable) -> list[str]:
-    """A value in words, in each of the languages, without those that are alike."""
-    return list(dict.fromkeys(teller.tell(value) for teller in context["tellers"].values()))
+    """A paragraph with its first sentence in bold."""
+    return Markup(_FIRST.sub(r"<b>\1</b>", str(text), count=1))
 
 
 def to_html(report: Report, page: Page | None = None) -> str:
@@ -161,12 +147,11 @@ def to_html(report: Report, page: Page | None = None) -> str:
     An undefined variable in the template is an error.
     """
     template = templates(TEMPLATES).get_template("report.html.j2")
-    return template.render(
-        report=report,
-        page=page,
-        tellers={language: Teller(language, report.benchmark) for language in report.languages},
-        tags=LANGUAGE_TAGS,
-    )
+    html = template.render(report=report, page=page, tags=LANGUAGE_TAGS, says=says)
+    others = LANGUAGE_TAGS.keys() - {*report.languages}
+    for tag in (LANGUAGE_TAGS[language] for language in others):  # headings are in both
+        html = re.sub(rf' ?<span lang="{tag}">[^<]*</span>', "", html)
+    return html
 
 
 def document_of(html: str, results: Path) -> HTML:
@@ -268,6 +253,6 @@ def write_page(config_file: Path, results: Path, ceilings: Path | None, output: 
     """Write the same report as one self-contained HTML file."""
     config = read_json(config_file)
     report = compose(config, results, ceilings, read_remarks(config))
-    page = Page(report)
+    page = Page()
     with open_atomically(output) as file:
         file.write(page.complete(to_html(report, page)))

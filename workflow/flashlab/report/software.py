@@ -19,8 +19,8 @@ TEMPLATES = ROOT / "templates"
 STAGES = ("analysis.tables", "story.stage", "figures.stage", "report.render")
 """The modules that decide a report, from its records on."""
 
-FILES = ("data/devices.csv", "data/published/training.csv")
-"""The files that they read beside the records and the templates."""
+FILES = ("data/devices.csv",)
+"""The file that they read beside the records and the templates."""
 
 TEXT_SUFFIXES = (".conf", ".css", ".j2", ".toml")
 """The folders of templates that decide a report; fonts are stated one by one."""

@@ -1,1 +1,1 @@
-"""The sentences of a report: a story for each benchmark, told in `templates/story/`."""
+"""The sentences of a report: a story for each benchmark, told in `templates/sentences/`."""

@@ -122,9 +122,11 @@ class Ladder(Numbers):
         """
         columns = {name: self.values(f"kernel_{name}") for name in _NEEDED}
         table = pd.DataFrame(columns, index=self.names, columns=[*_NEEDED], dtype=float)
+        table = table.dropna(subset="instructions")
         table["shared_bytes"] = table.shared_load_bytes + table.shared_store_bytes
-        seconds = pd.Series(self.kernels) / 1e3
-        device = find_device(str(self.runs(self.name).device_name.iat[0]))
+        seconds = pd.Series(self.kernels)[table.index] / 1e3
+        runs = self.runs(self.name)
+        device = find_device(str(runs.device_name.iat[0])) if len(table) else None
         ceilings = self.data.ceilings
         copy = ceilings.copy.rate if ceilings else math.nan
         shared, issue = (device.shared_rate, device.issue_rate) if device else (math.nan, math.nan)
@@ -134,7 +136,7 @@ class Ladder(Numbers):
             issue=table.instructions / seconds / issue,
             fp32=table.fp32_activity / 100,
             tensor=table.matrix_activity / 100,
-        ).dropna(subset="instructions")
+        )
 
     @cached_property
     def units(self) -> dict[str, str]:

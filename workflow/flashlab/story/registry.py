@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from flashlab.analysis.frames import Dataset
 from flashlab.story import ladder, training
+from flashlab.story.attention import sentences
 from flashlab.story.observation import Observation
 
-STORIES: Mapping[str, Callable[[Dataset], Iterator[Observation]]] = {
+STORIES: Mapping[str, Callable[[Dataset], Iterable[Observation]]] = {
+    "attention": sentences.observations,
     "ladder": ladder.story,
     "training": training.story,
 }

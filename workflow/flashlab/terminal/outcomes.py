@@ -5,13 +5,14 @@ The ratios are of medians, without intervals: the report decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.model import Benchmark
 from flashlab.files import read_json
+from flashlab.numbers import range_of
 from flashlab.records import Record, RecordError, parse_record
 from flashlab.runs import Run
 
@@ -58,22 +59,6 @@ def aligned(runs: Iterable[Run]) -> dict[Run, str]:
     }
 
 
-def _ratios(
-    plan: Mapping[str, Any], benchmark: Benchmark, values: Mapping[Run, float], metric: Metric
-) -> Iterator[str]:
-    """For each implementation, the range of its speed over the baseline's, in words."""
-    runs, baseline = [Run.of(benchmark, row) for row in plan["runs"]], plan["baseline"]
-    settings = {replace(run, implementation=baseline) for run in runs}
-    for name in (entry["name"] for entry in plan["implementations"] if entry["name"] != baseline):
-        both = [(base, replace(base, implementation=name)) for base in settings]
-        ratios = [values[own] / values[base] for base, own in both if {base, own} <= values.keys()]
-        ratios = ratios if metric.higher_is_better else [1 / ratio for ratio in ratios]
-        if ratios:
-            low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"
-            times = low if low == high else f"{low} to {high}"
-            yield f"{name} {times}× at {len(ratios)} of {len(settings)} settings"
-
-
 def first_ratios(
     root: Path, documents: Mapping[str, Any], benchmark: Benchmark, planned: Mapping[str, Run]
 ) -> list[str]:
@@ -91,13 +76,22 @@ def first_ratios(
         record = None if run in values else read_outcome(root / path)
         if record and record.metrics.keys() >= {*names}:
             parts = [record.metrics[name].value for name in names]
-            values[run] = metric.derived.compute(run, *parts) if metric.derived else parts[0]
+            value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
+            values[run] = value if metric.higher_is_better else 1 / value
     by_path = {Path(name).parts[2:]: document for name, document in documents.items()}
-    plans = [plan for path, plan in by_path.items() if path[:2] == ("plan", "experiments")]
-    lines = [
-        f"  {by_path['plan', 'titles.json'][plan['name']]['en']}: {'; '.join(ratios)}"
-        for plan in plans
-        if plan["sweep"] and (ratios := [*_ratios(plan, benchmark, values, metric)])
-    ]
-    what = lines and f"as a multiple of {plans[-1]['baseline']}'s ({metric.labels['en']})"
+    lines, baseline = list[str](), ""
+    for plan in (each for path, each in by_path.items() if path[:2] == ("plan", "experiments")):
+        baseline = plan["baseline"]
+        bases = {replace(Run.of(benchmark, row), implementation=baseline) for row in plan["runs"]}
+        said = []
+        for name in (entry["name"] for entry in plan["implementations"] if plan["sweep"]):
+            both = [(base, replace(base, implementation=name)) for base in bases]
+            known = [values[own] / values[b] for b, own in both if {b, own} <= values.keys()]
+            if known and name != baseline:
+                times = range_of(known, " to ")
+                said.append(f"{name} {times}× at {len(known)} of {len(bases)} settings")
+        if said:
+            title = by_path["plan", "titles.json"][plan["name"]]["en"]
+            lines.append(f"  {title}: {'; '.join(said)}")
+    what = f"as a multiple of {baseline}'s ({metric.labels['en']})"
     return lines and [f"So far, from one process of each run, the speed {what}:", *lines]

@@ -6,7 +6,6 @@ Snakemake's events or terminals.
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 import sys
@@ -21,6 +20,7 @@ from typing import NamedTuple
 from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
+from flashlab.numbers import measured
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
@@ -102,12 +102,6 @@ def reason(record: Record | None) -> str:
     """The first line of a record's message that is not blank, at most `LONGEST_LINE` of it."""
     lines = legible_lines((record and record.message) or "")
     return cut(lines[0].strip() if lines else "", LONGEST_LINE)
-
-
-def quantity(value: float, unit: str) -> str:
-    """A quantity to three digits, and at most as many decimals, of milliseconds four: 40.6 MiB."""
-    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
-    return f"{value:.{min(4 if unit == 'ms' else 3, max(0, decimals))}f} {unit}"
 
 
 def duration(seconds: float) -> str:
@@ -286,7 +280,7 @@ class CallProgress:
             of = [m for m in self._benchmark.compared if not m.optional]
             there = [m for m in of if m.name in record.metrics]
             values = ((record.metrics[m.name].value, m.unit) for m in there)
-            cells = " ".join(f"{quantity(*pair):>{MEASURED_WIDTH}}" for pair in values)
+            cells = " ".join(f"{measured(x)} {unit}".rjust(MEASURED_WIDTH) for x, unit in values)
             says = cells or f"{record.status}: {reason(record)}"
         return f"{done} {left:>6} {self._name(job)} {says}"
 

@@ -17,7 +17,6 @@ from flashlab.benchmarks.model import (
     Parameter,
     Parameters,
     Quantity,
-    Split,
     texts,
 )
 
@@ -52,18 +51,6 @@ def _rate(parameters: Parameters, milliseconds: Any) -> Any:
     return flops(parameters) / 1e9 / milliseconds
 
 
-def _bytes(name: str, zh_tw: str, en: str) -> Quantity:
-    return counted(name, "B", "lower", zh_tw, en, L1_BYTES)
-
-
-L1_BYTES = 128.0
-"""Bytes that L1 and shared memory of a multiprocessor move in a cycle: 32 banks of 4 (CUDA C++
-Programming Guide, compute capability 9.0)."""
-
-SCHEDULERS = 4.0
-"""Warp schedulers of a multiprocessor, each of which issues one instruction in a cycle (ibid.)."""
-
-
 PARTS = {
     "start": ("啟動", "start"),
     "compilation": ("編譯", "compilation"),
@@ -87,12 +74,12 @@ COUNTED = (
     counted("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
     counted("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
     counted("dram_bytes", "B", "lower", "DRAM 存取量", "DRAM traffic"),
-    _bytes("global_load_bytes", "全域記憶體讀取量", "global-memory loads"),
-    _bytes("global_store_bytes", "全域記憶體寫入量", "global-memory stores"),
-    _bytes("shared_load_bytes", "共享記憶體讀取量", "shared-memory loads"),
-    _bytes("shared_store_bytes", "共享記憶體寫入量", "shared-memory stores"),
-    counted("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts", 1.0),
-    counted("instructions", "1", "lower", "執行的指令數", "instructions executed", SCHEDULERS),
+    counted("global_load_bytes", "B", "lower", "全域記憶體讀取量", "global-memory loads"),
+    counted("global_store_bytes", "B", "lower", "全域記憶體寫入量", "global-memory stores"),
+    counted("shared_load_bytes", "B", "lower", "共享記憶體讀取量", "shared-memory loads"),
+    counted("shared_store_bytes", "B", "lower", "共享記憶體寫入量", "shared-memory stores"),
+    counted("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts"),
+    counted("instructions", "1", "lower", "執行的指令數", "instructions executed"),
     counted("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
     counted("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
     counted("sm_efficiency", "%", "higher", "SM 使用率", "SM efficiency"),
@@ -122,7 +109,7 @@ LADDER = Benchmark(
     kernels="ladder",
     entry_point="attention(q, k, v, out, stream=None)",
     counters=counters_of({"kernel_time": ("kernel", texts("", ""))}, {"cuda": COUNTED}),
-    split=Split("process_time", tuple(f"process_{name}" for name in PARTS)),
+    whole="process_time",
     checked_again=True,
     gated={"out": texts("輸出", "output")},
     variables={"cpu": {"NUMBA_ENABLE_CUDASIM": "1"}},

@@ -257,7 +257,8 @@ def operators(s: Sweep) -> Observation | None:
     moved = shares[0]["product"] - shares[1]["product"]
     facts["before"] = 1 - shares[0]["product"]
     facts["now"] = 1 - shares[1]["product"]
-    variant_ = "same" if abs(moved) < 0.05 else "more" if moved > 0 else "less"
+    facts["word"] = "more" if moved > 0 else "less"
+    variant_ = "same" if abs(moved) < 0.05 else "moved"
     rows = [r for k in kinds for r in s.rows(f"forward_{k}_share", [base], (first, last), variant)]
     return Observation("operators", s.name, facts, rows, variant_)
 
@@ -326,6 +327,6 @@ def small_heads(s: Sweep) -> Observation | None:
     dims = roles.head_dims(s)
     facts: dict[str, Any] = {"names": names, "d": [dims[a], dims[b]]}
     facts["ops"] = number(s.work(), b) / number(s.work(), a)
-    variant = "longer" if verdicts[names[0]] == "faster" else "equal"
+    facts["word"] = "longer" if verdicts[names[0]] == "faster" else "equal"
     rows = s.data.rows(*(s.grown(TOTAL, n).loc[[b]] for n in names))
-    return Observation("small_heads", s.name, facts, rows, variant)
+    return Observation("small_heads", s.name, facts, rows)

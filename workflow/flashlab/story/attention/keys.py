@@ -71,6 +71,7 @@ def packed(s: Sweep) -> Observation | None:
         clause("twin", name=n, x=roles.span(speeds[n].x[speeds[n].verdict.isin(roles.DECIDED)]))
         for n in apart
     ]
-    facts = {"x": roles.span(every.x), "of": told}
-    variant = "except" if apart else "same" if (every.verdict == "equal").all() else "undecided"
+    facts: dict[str, Any] = {"x": roles.span(every.x), "of": told}
+    facts["word"] = "same" if (every.verdict == "equal").all() else "undecided"
+    variant = "except" if apart else "alike"
     return Observation("packed", s.name, facts, s.data.rows(*speeds.values()), variant)

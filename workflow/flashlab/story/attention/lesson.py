@@ -42,7 +42,7 @@ def take(s: Sweep) -> Observation | None:
 def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) -> str | None:
     """Which sentence; it may add clauses to the facts."""
     if says == "lead_undecided" and facts["pooled"]:
-        return str(facts["pooled"]["says"])
+        return "pooled"
     fixed = {"lead_turns": "choose", "lead_undecided": "even", "lead_equal": "even"}
     fixed |= {"lead_slower": "stay", "lead_slower_at": "stay"}
     if says in fixed or says.startswith("lead_single"):
@@ -68,10 +68,9 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     facts["sweep"] = clause("the_more", p=s.symbol)
     if s.symbol == "H" and found == "grows" and (sizes := head_sizes(s)) and sizes["good"]:
         facts["good"] = clause("good_heads", d=sizes["good"])
-    if s.symbol == "N":
-        falls = shares[1] < SAVES * shares[0]
-        facts["saves"] = clause("saves_more") if falls and found == "grows" else None
-    return {"N": f"{found}_length"}.get(s.symbol, found)
+    falls = s.symbol == "N" and shares[1] < SAVES * shares[0]
+    facts["saves"] = clause("saves_more") if falls and found == "grows" else None
+    return "shrinks_length" if (s.symbol, found) == ("N", "shrinks") else found
 
 
 # Notices
@@ -113,7 +112,7 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
             name=name,
             status=status,
             places=[
-                clause(f"where_{mask}", p=p, at=sorted(at)) for (p, mask), at in places.items()
+                clause("where", p=p, at=sorted(at), mask=mask) for (p, mask), at in places.items()
             ],
         )
         for (name, status), places in found.items()
@@ -137,7 +136,7 @@ def odd(s: Sweep) -> Observation | None:
     if not found:
         return None
     of = [
-        clause("odd_at", name=n, places=[clause("where_any", p=s.symbol, at=at)])
+        clause("odd_at", name=n, places=[clause("where", p=s.symbol, at=at, mask="any")])
         for n, at in found.items()
     ]
     rest = "left" if _is_left_out(s) else "kept"
@@ -160,7 +159,7 @@ def all_odd(data: Dataset) -> list[Observation]:
         clause(
             "odd_at",
             name=name,
-            places=[clause("where_any", p=p, at=sorted(at)) for p, at in places.items()],
+            places=[clause("where", p=p, at=sorted(at), mask="any") for p, at in places.items()],
         )
         for (name, _), places in runs.items()
     ]

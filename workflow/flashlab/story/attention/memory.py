@@ -125,7 +125,8 @@ def _variant(
         if most >= 0.02:
             others = clause("adds_most", who=roles.group(s, names, short=True), x=most)
         each = added[base] / (last - first)
-        return ("heads_scores" if scores else "heads"), {"each": each, "rest": others}
+        what = clause("of_scores") if scores else None
+        return "heads", {"each": each, "rest": others, "what": what}
     ratios = [added[name] / added[base] for name in names if added[base] > 0]
     if s.symbol == "E" and ratios and all(1 / NEARLY < x < NEARLY for x in ratios):
         return "alike", {}

@@ -86,15 +86,14 @@ def answer(data: Dataset) -> Observation | None:
     counts = {v: int((rows.verdict == v).sum()) for v in ("faster", "slower", "equal", "undecided")}
     memory = rows.memory.dropna()
     facts: dict[str, Any] = {"base": data.baseline, "new": names[0], "of": len(rows), **counts}
-    facts |= {"x": roles.span(rows.x), "memory": clause("no_memory"), "pooled": None}
-    facts["saves"] = None
+    facts |= {"x": roles.span(rows.x), "memory": None, "pooled": None, "saves": None}
     if len(memory):
-        says = "in_memory" if memory.max() < 1 else "of_memory"
-        facts["memory"] = clause(says, x=roles.span(memory))
+        word_ = "less" if memory.max() < 1 else "more"
+        facts["memory"] = clause("in_memory", word=word_, x=roles.span(memory))
         saves = clause("for_memory", new=names[0], base=data.baseline, x=roles.span(memory))
         facts["saves"] = saves if memory.max() < SAVES else None
     facts["rest"] = [
-        clause(f"rest_{v}", count=counts[v]) for v in ("equal", "undecided") if counts[v]
+        clause("rest", verdict=v, count=counts[v]) for v in ("equal", "undecided") if counts[v]
     ]
     evidence = data.rows(rows)
     if len(names) > 1:
@@ -104,7 +103,8 @@ def answer(data: Dataset) -> Observation | None:
     pooled = data.pooled(TOTAL, names[0], data.baseline)
     verdict = word(pooled, POOLED, "verdict")
     if verdict in roles.DECIDED:
-        facts["pooled"] = clause(f"all_{verdict}", new=names[0], x=number(pooled, POOLED, "x"))
+        facts["pooled"] = clause("pooled", new=names[0], x=number(pooled, POOLED, "x"))
+        facts["pooled"]["verdict"] = verdict
         evidence += data.rows(pooled)
     return Observation("answer", None, facts, evidence, _one_variant(counts, len(rows)), "answer")
 
@@ -152,7 +152,7 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
         rest = second and clause(
             "without", name=second, count=others[second], of=sum(others.values())
         )
-        own = clause("own_here" if here else "own", rest=rest)
+        own = clause("own", tuned="here" if here else "else", rest=rest)
     facts["wins"] = clause("wins", name=best, count=wins[best], of=sum(wins.values()), own=own)
     return facts
 
@@ -248,7 +248,8 @@ def decides(data: Dataset) -> Observation | None:
 
 # The conclusion
 
-SORTS = ("scores", "work", "alike", "widen", "narrow", "keep")
+SORTS, PLAIN = ("scores", "work", "alike"), ("widen", "narrow", "keep")
+"""What a parameter does to the lead: by what it adds to scores and work, or plainly."""
 
 
 def conclusion(data: Dataset) -> list[Observation]:
@@ -317,16 +318,20 @@ def _changes(data: Dataset) -> Observation | None:
         rows.append(speeds)
     if not found:
         return None
-    parts = [clause(f"changes_{kind}", of=found[kind]) for kind in SORTS if kind in found]
+    parts = [
+        clause("changes_plain" if kind in PLAIN else f"changes_{kind}", word=kind, of=found[kind])
+        for kind in (*SORTS, *PLAIN)
+        if kind in found
+    ]
     several = len({n for s in told(data) for n in roles.subjects(s)}) > 1
-    lead = clause("the_leader" if several else "the_lead", base=data.baseline)
+    lead = clause("the_lead", of="several" if several else "one", base=data.baseline)
     return Observation(
         "changes", None, {"parts": parts, "lead": lead}, data.rows(*rows), "", "conclusion"
     )
 
 
 def _sort_of(data: Dataset, what: str, word_: str) -> str:
-    """What a parameter does to the lead, and by what: one of `SORTS`."""
+    """What a parameter does to the lead, and by what: one of `SORTS` or `PLAIN`."""
     plain = {"grows": "widen", "shrinks": "narrow", "keeps": "keep"}[word_]
     if not roles.stores_scores(data, data.baseline):
         return plain
@@ -386,14 +391,16 @@ def cost(data: Dataset) -> Observation | None:
         )
     of = [
         clause(
-            "slow_masked" if row.several and row.variant == ON else "slow",
-            **{
-                "name": row["name"],
-                "kind": row.key,
-                "p": row.p,
-                "at": int(row["at"]),
-                "x": float(row.x),
-            },
+            "slow",
+            name=row["name"],
+            kind=row.key,
+            where=clause(
+                "where",
+                p=row.p,
+                at=[int(row["at"])],
+                mask="with" if row.several and row.variant == ON else "any",
+            ),
+            x=float(row.x),
         )
         for _, row in slow.sort_values("x").head(MOST_NAMED).iterrows()
     ]

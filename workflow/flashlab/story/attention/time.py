@@ -21,6 +21,18 @@ FLAT = 1.05
 TIER = 1.15
 """By how much the next one is slower, and shown to be, where a new tier begins."""
 
+CHANGES = {
+    **dict.fromkeys(("grows", "shrinks", "hardly"), "moves"),
+    **{
+        "peaks": "peaks",
+        "dips": "peaks",
+        "constant": "constant",
+        "open": "open",
+        "unknown": "open",
+    },
+}
+"""What says how a lead changes (`roles.change`)."""
+
 Clause = dict[str, Any]
 
 
@@ -104,11 +116,11 @@ def _of_group(
     inside = [name for name in others if name != alone]
     says = {folds[name]["says"] for name in inside}
     spans = roles.span(folds[name]["x"] for name in inside)
-    range_says = "range_below" if says == {"fold_below"} else "range"
+    range_word = "below" if says == {"fold_below"} else "mixed"
     every = [folds[name]["x"] for name in others] + ([told["x"]] if told else [])
     return {
         "base": told,
-        "new": folds[inside[0]] if len(others) == 1 else clause(range_says, x=spans),
+        "new": folds[inside[0]] if len(others) == 1 else clause("range", word=range_word, x=spans),
         "who": roles.group(s, inside),
         "apart": clause("growth_apart", name=alone, x=folds[alone]["x"]) if alone else None,
         "all": roles.span(every),
@@ -128,13 +140,15 @@ def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.Data
     facts |= {"ends": [number(speeds, end, "x") for end in (at[0], at[-1])], "at": [at[0], at[-1]]}
     facts |= {"most": int(str(speeds.x.idxmax())), "least": int(str(speeds.x.idxmin()))}
     if len(at) == 1:
-        return clause(f"lead_single_{next(iter(by))}", **facts), speeds
+        return clause("lead_single", **facts, verdict=next(iter(by))), speeds
     if {*by} == {"equal"}:
         return clause("lead_equal", **facts), speeds
     if not {*by} & {*roles.DECIDED}:
         verdict = word(pooled, POOLED, "verdict")
         x = number(pooled, POOLED, "x")
-        over_all = clause(f"pooled_{verdict}", new=name, x=x) if verdict in roles.DECIDED else None
+        over_all = (
+            clause("pooled", new=name, x=x, verdict=verdict) if verdict in roles.DECIDED else None
+        )
         rows = pd.concat([speeds, pooled]) if over_all else speeds
         return clause("lead_undecided", **facts, pooled=over_all), rows
     open_at = sorted([*by.get("equal", []), *by.get("undecided", [])])
@@ -146,12 +160,8 @@ def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.Data
     if verdict == "slower":
         facts["slower"] = by["slower"]
         return clause("lead_slower" if not open_at else "lead_slower_at", **facts), speeds
-    return clause(f"lead_{_of_change(roles.change(speeds))}", **facts), speeds
-
-
-def _of_change(found: str) -> str:
-    """The clause for a change: a lead that dips is said as one that peaks, by its extremes."""
-    return {"dips": "peaks", "unknown": "open"}.get(found, found)
+    facts["change"] = roles.change(speeds)
+    return clause(f"lead_{CHANGES[facts['change']]}", **facts), speeds
 
 
 def time(s: Sweep) -> Observation | None:

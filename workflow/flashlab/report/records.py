@@ -1,0 +1,336 @@
+"""What the records say beside their numbers: device, versions, what is unusual, and every run.
+
+Text that others wrote is shown as the report's fonts can, and cut where it is long.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+
+from flashlab import statistics
+from flashlab.analysis.experiment import DIRTY, IMPORTED, chosen_metrics, run_keys
+from flashlab.analysis.frames import Dataset
+from flashlab.analysis.replication import UNREPLICATED
+from flashlab.analysis.sittings import find_sittings
+from flashlab.benchmarks.model import FLOPS
+from flashlab.labels import LANGUAGES, messages
+from flashlab.numbers import measured, two
+from flashlab.report.document import Cell, Row, Table, Text, Words, says
+from flashlab.report.tables import head
+from flashlab.telling.codes import STATUSES, WARNINGS
+from flashlab.telling.glyphs import cut, legible
+
+LONGEST_TEXT = 500
+"""Characters of others' text that a report shows; a word of 20,000 would take minutes to set."""
+
+MOST_FILES = 3
+"""Most files that a notice names."""
+
+_NUMBER = re.compile(r"[\d.]+")
+
+AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
+"""Columns of the run table in which the records of a dataset must not differ."""
+
+IMPORTS = {
+    "form.double": "imported.double",
+    "form.assumed": "imported.assumed",
+    "form.name_refuted": "imported.name_refuted",
+    "form.converted": "imported.converted",
+    "form.exact_memory": "imported.exact_memory",
+    "form.unknown_kernel": "imported.left_out",
+    "form.not_measured": "imported.left_out",
+    "form.not_a_result": "imported.not_a_result",
+}
+"""The message on imported files, by the code of the remark."""
+
+PROTOCOLS = {"sampled": "method.sampled", "lab5": "method.lab5", "training": "method.training"}
+
+DEVICES, CHECKED = frozenset({"cuda", "cpu"}), frozenset({"once", "again"})
+ORIGINS = frozenset({"measured", "imported"})
+"""Parts of a method's key that restrict it to reports on such runs."""
+
+
+def read_records(data: Dataset) -> pd.DataFrame:
+    """Every record once, in the plan's order, with the number of its run in ``run``.
+
+    ``warnings`` and ``gate`` are read, ``codes`` are those of the warnings.
+    """
+    tables = [pd.read_csv(data.folder / "tables" / n / "runs.csv", dtype=str) for n in data.plans]
+    found = pd.concat(tables, ignore_index=True).drop_duplicates("record").fillna("")
+    found["run"] = found.groupby([*run_keys(data.benchmark)], sort=False).ngroup() + 1
+    for column in ("warnings", "gate"):
+        found[column] = found[column].map(lambda cell: json.loads(cell) if cell else None)
+    found["codes"] = found.warnings.map(lambda own: {w["code"] for w in own or ()})
+    return found
+
+
+def shown(text: str, place: str) -> str:
+    """Others' text: a stand-in for each character that the fonts lack, and no longer than that."""
+    return cut(legible(text, place), LONGEST_TEXT)
+
+
+def distinct(records: pd.DataFrame, column: str) -> list[str]:
+    """The values of a column, sorted, without the empty ones."""
+    return [shown(each, f"records: {column}") for each in sorted({*records[column]} - {""})]
+
+
+def is_imported(records: pd.DataFrame) -> bool:
+    """True if all records were made from files of the course's script, which checks no result."""
+    return bool(records.codes.map(lambda codes: IMPORTED in codes).all())
+
+
+def disagreements(records: pd.DataFrame) -> list[str]:
+    """The columns in which records state different things that must not differ."""
+    ok = records[records.status == "ok"]
+    providers = ok[ok.provider != ""].groupby("implementation").provider.nunique()
+    found = [name for name in AGREE if len({*records[name]} - {""}) > 1]
+    return found + (["provider"] if (providers > 1).any() else [])
+
+
+# Device and versions
+
+
+def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
+    """Device, versions, sessions and ceilings; of what differs, how many records say which."""
+    rows = []
+    for column in (*AGREE, "commit"):
+        counts = records[column][records[column] != ""].value_counts()
+        values = [shown(str(value), f"records: {column}") for value in counts.index]
+        if len(counts) > 1:
+            values = [f"{v} ({n})" for v, n in zip(values, counts, strict=True)]
+        if values:
+            rows.append(Row([head(column), ", ".join(values)]))
+    rows += [Row([head("sessions"), each]) for each in _sessions(records)]
+    if ceilings := data.ceilings:
+        unit = data.benchmark.rate_unit
+        for dtype, product in ceilings.matrix.items():
+            rate = measured(product.rate / FLOPS[unit])
+            rows.append(Row([head("ceiling.matrix", dtype=dtype), f"{rate} {unit}"]))
+        rows.append(Row([head("ceiling.copy"), f"{measured(ceilings.copy.rate / 1e9)} GB/s"]))
+    return Table([head("item"), head("value")], rows, text=2, kind="facts")
+
+
+def _sessions(records: pd.DataFrame) -> Iterator[str]:
+    sittings = find_sittings(cast("list[dict[str, Any]]", records.to_dict("records")))
+    known = [each for each in sittings if each.first]
+    if known:
+        first, last = min(each.first for each in known), max(each.last for each in known)
+        begun, ended = (f"{stamp[:10]} {stamp[11:16]}" for stamp in (first, last))
+        yield f"{len(known)}: {begun} – {ended if ended[:10] != begun[:10] else ended[11:]} UTC"
+
+
+def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
+    """A row an implementation: what it is, its package, its runs with numbers, largest errors."""
+    gated = {} if is_imported(records) else data.benchmark.gated
+    rows = []
+    for name, entry in data.declared.items():
+        mine = records[records.implementation == name]
+        ok = mine[mine.status == "ok"]
+        label_of = {
+            language: legible(entry["label"][language], f"kernel {name}: LABEL")
+            for language in LANGUAGES
+        }
+        errors = [_largest(ok, compared) for compared in gated]
+        outcome = f"{ok.run.nunique()} / {mine.run.nunique()}"
+        cells: list[Words] = [
+            name,
+            label_of,
+            ", ".join(distinct(mine, "provider")) or "–",
+            outcome,
+            *errors,
+        ]
+        rows.append(Row(cells))
+    columns: list[Words] = [head(key) for key in ("implementation", "what", "provider", "ok")]
+    columns += [says("table.error", compared=text) for text in gated.values()]
+    return Table(columns, rows, text=3, kind="facts")
+
+
+def _largest(ok: pd.DataFrame, compared: str) -> str:
+    """The largest relative error of records, and in brackets that of the plain formula."""
+    found = []
+    for kind in ("errors", "plain_errors"):
+        known = [(gate or {}).get(kind, {}).get(compared) for gate in ok.gate]
+        worst = max((each for each in known if each is not None), default=None)
+        found.append("" if worst is None else f"{worst:.1e}".replace("e-0", "e-"))
+    return f"{found[0] or '–'}{f' ({found[1]})' if found[1] else ''}"
+
+
+# What is unusual
+
+
+def notices(data: Dataset, records: pd.DataFrame, config: Mapping[str, Any]) -> Iterator[Text]:
+    """What the appendix says of records: changed sources, other code, imported files."""
+    changed = sorted({*records.implementation[records.source_changed == "true"]})
+    if changed:
+        yield says("source_changed", implementations=", ".join(changed))
+    dirty = records.run[records.commit.str.endswith(DIRTY)].nunique()
+    if dirty:
+        yield says("environment.dirty", count=dirty, total=records.run.nunique())
+    yield from _of_imports(records)
+    configured = {each["name"] for each in config["experiments"]}
+    beside = [n for n in data.swept if n not in configured] if IMPORT_KEY in config else []
+    if beside:
+        runs = records.run.nunique()
+        own = sum(len(data.plans[name]["runs"]) for name in beside)
+        yield says("imported.others", count=own, total=runs)
+    wide = data.intervals.dropna(subset=["low", "high"])
+    half = (wide.high - wide.low) / 2
+    values = data.values.reindex(wide.index)
+    count = int((half > statistics.MARGIN * values).sum())
+    if count:
+        margin = f"{100 * statistics.MARGIN:g}"
+        yield says("environment.wide", count=count, total=len(wide), margin=margin)
+
+
+IMPORT_KEY = "import"
+"""The key of a configuration whose records were made from a folder of the course's results."""
+
+
+def _of_imports(records: pd.DataFrame) -> Iterator[Text]:
+    """The remarks on imported files, each once with the files that it is on."""
+    files: dict[tuple[str, ...], list[str]] = {}
+    for warning in (each for own in records.warnings if own for each in own):
+        for remark in warning.get("remarks", ()):
+            key = (remark["code"], *map(str, remark["params"].values()))
+            files.setdefault(key, []).append(remark["file"])
+    for (code, *params), named in sorted(files.items()):
+        if code in IMPORTS:
+            listed = [legible(name, "runs.csv") for name in sorted(named)[:MOST_FILES]]
+            more = ["…"] if len(named) > MOST_FILES else []
+            what = legible(params[0], "runs.csv") if params else ""
+            said = ", ".join([*listed, *more])
+            yield says(IMPORTS[code], files=said, count=len(named), what=what)
+
+
+def warnings_table(records: pd.DataFrame) -> Table | None:
+    """How many runs carry each warning; None where none does."""
+    counts = {
+        code: records.run[records.codes.map(lambda codes, code=code: code in codes)].nunique()
+        for code in WARNINGS
+    }
+    rows = [
+        Row([says(WARNINGS[code]), str(count)])
+        for code, count in sorted(counts.items(), key=lambda item: -item[1])
+        if count and code != IMPORTED
+    ]
+    columns = [head("warning"), head("runs")]
+    return Table(columns, rows, kind="facts") if rows else None
+
+
+def failures_table(data: Dataset, records: pd.DataFrame) -> Table | None:
+    """Every run without numbers with its message, once where they differ in numbers alone."""
+    rows, seen = [], dict[str, int]()
+    numbers = dict(zip(records.record, records.run, strict=True))
+    failed = data.failed.reset_index()
+    failed = failed.assign(number=failed.record.map(numbers)).drop_duplicates("number")
+    for run in failed.to_dict("records"):
+        number = int(run["number"])
+        message = "" if pd.isna(run["message"]) else str(run["message"])
+        first = seen.setdefault(_NUMBER.sub("", message), number)
+        place = Path(str(run["record"])).name
+        said: Words = shown(message, f"{place}: message") or "–"
+        if first != number and message:
+            said = says("table.as", number=first)
+        cells: list[Words | Cell] = [
+            Cell(str(number), number),
+            described(data, run),
+            _status(run),
+            said,
+        ]
+        rows.append(Row(cells))
+    columns = [head(key) for key in ("run", "setting", "status", "message")]
+    return Table(columns, rows, text=4, kind="failures") if rows else None
+
+
+def described(data: Dataset, run: Any) -> str:
+    """A run as it is named: ``Flash2 B 16 N 1024 …``."""
+    return " ".join([str(run["implementation"]), *data.benchmark.describe(run)])
+
+
+def _status(run: Any) -> Text:
+    return says(STATUSES[run["status"]]) if run["status"] in STATUSES else says("status.error")
+
+
+def runs_table(data: Dataset, records: pd.DataFrame) -> Table:
+    """Every run: its number, setting, status, warnings and the files of its records."""
+    every = pd.concat([data.runs, data.failed]).reset_index().drop_duplicates("record")
+    of_record = dict(zip(records.record, records.run, strict=True))
+    runs = {of_record[str(run["record"])]: run for run in every.to_dict("records")}
+    rows = []
+    for number, own in records.groupby("run"):
+        run = runs[cast(int, number)]
+        codes = sorted(set().union(*own.codes) - {IMPORTED})
+        warned = {
+            language: ", ".join(
+                says(WARNINGS[code])[language] for code in codes if code in WARNINGS
+            )
+            for language in LANGUAGES
+        }
+        files = [(str(n), file) for n, file in enumerate(own.record, start=1)]
+        status: Words = "" if run["status"] == "ok" else _status(run)
+        cells: list[Words | Cell] = [
+            str(number),
+            described(data, run),
+            status,
+            warned,
+            Cell("", None, files),
+        ]
+        rows.append(Row(cells, id=f"run-{number}"))
+    columns = [head(key) for key in ("run", "setting", "status", "warning", "records")]
+    return Table(columns, rows, text=5, kind="runs")
+
+
+# The method
+
+
+def method(data: Dataset, records: pd.DataFrame) -> list[Text]:
+    """How runs were measured and compared, a paragraph each.
+
+    The benchmark's own are the labels below ``<benchmark>.method``, in the order of their file.
+    """
+    gates = [gate for gate in records.gate if gate]
+    here = {"again" if any("again" in gate for gate in gates) else "once"}
+    here |= {*records.device, "imported" if is_imported(records) else "measured"}
+    others = (DEVICES | CHECKED | ORIGINS) - here
+    beginning = f"{data.benchmark.name}.method."
+    own = [
+        says(key)
+        for key in messages(LANGUAGES[0], "report")
+        if key.startswith(beginning) and others.isdisjoint(key.split("."))
+    ]
+    timed = [says(PROTOCOLS[name]) for name in sorted({*records.protocol}) if name in PROTOCOLS]
+    return [*own, *timed, *_processes(data, records), says("method.difference")]
+
+
+def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
+    """In how many processes each run was measured, and how far apart these are."""
+    counts = records[records.status == "ok"].groupby("run").size()
+    if counts.empty:
+        return
+    if counts.max() == 1:
+        assumed = f"{100 * UNREPLICATED.deviation:g}"
+        key = "method.files" if is_imported(records) else "method.processes.single"
+        yield says(key, assumed=assumed)
+        return
+    sampled = {metric.name for metric in chosen_metrics(data.benchmark)}
+    tables = [pd.read_csv(data.folder / "tables" / n / "metrics.csv") for n in data.plans]
+    every = pd.concat(tables, ignore_index=True)
+    known = every[every.metric.isin(sampled)].dropna(subset=["deviation"])
+    numbers = "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
+    if known.empty:
+        yield says("method.processes.means", number=numbers)
+        return
+    largest = known.sort_values("deviation", kind="stable").iloc[-1]
+    yield says(
+        "method.processes",
+        number=numbers,
+        middle=two(100 * float(known.deviation.median())),
+        largest=two(100 * float(largest.deviation)),
+        implementation=str(largest.implementation),
+    )

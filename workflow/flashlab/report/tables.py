@@ -1,0 +1,498 @@
+"""The tables in no language: symbols, numbers, headings in both languages, signs for verdicts.
+
+A speed is bold where it is decided beyond the margin, plain within it, and has ``?`` where it is
+undecided; an arrow says how a lead changes along a sweep where its intervals decide that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from flashlab.analysis.experiment import IMPLAUSIBLE
+from flashlab.analysis.frames import Dataset, Sweep, number
+from flashlab.benchmarks.model import FLOPS, Metric
+from flashlab.numbers import factor, measured, percent, size, times
+from flashlab.report.document import Cell, Row, Table, Text, Words, in_both, says
+from flashlab.story.attention.causes import dram_share
+from flashlab.story.attention.roles import (
+    MEMORY,
+    PASSES,
+    SHARED,
+    TOTAL,
+    change,
+    ends,
+    is_packed,
+    leader,
+)
+
+MOST_VALUES, MOST_OF_PASS = 6, 4
+"""Most values of a sweep that a table has, and that one on a mask has for each pass."""
+
+WIDE = 5
+"""From so many implementations on, tables are set in smaller type."""
+
+SIGNS = {"grows": "↗", "shrinks": "↘", "hardly": "=", "constant": "=", "peaks": "∧", "dips": "∨"}
+"""How a lead changes along a sweep; ``?`` where that is open."""
+
+FAILED = {"oom": "OOM", "incorrect": "✗", IMPLAUSIBLE: "!", "unsupported": "–"}
+"""What stands in place of a value, by the status of its run; ``×`` for any other."""
+
+LEAD = Markup(" <span class='lead'>{}</span>")
+"""A speed beside what it is of."""
+
+OPERATORS = ("product", "softmax", "elementwise")
+"""The classes of operators whose shares of the forward are counted on a CPU."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of the runs, by record, to which the cells of the web page lead."""
+
+    by_record: Mapping[str, int]
+
+    def at(self, s: Sweep, name: str, at: int, variant: str = "") -> int | None:
+        """The number of a run of an experiment; None where there is none."""
+        key = (variant or next(iter(s.variants), ""), name, at)
+        for runs in (s.runs, s.failed):
+            if key in runs.index:
+                return self.by_record.get(str(runs.loc[[key]].record.iloc[0]))
+        return None
+
+
+def speed(row: Any) -> Markup:
+    """A speed with its verdict's sign; empty for none."""
+    if row is None or pd.isna(row.x):
+        return Markup("")
+    text = f"{times((row.x, row.low, row.high))}×"
+    if row.verdict in ("faster", "slower"):
+        way = "up" if row.verdict == "faster" else "down"
+        return Markup("<b class='{}'>{}</b>").format(way, text)
+    return Markup(text if row.verdict == "equal" else f"{text}?")
+
+
+def at(speeds: pd.DataFrame, value: int) -> Any:
+    """The row of a value of the sweep; None where there is none."""
+    return speeds.loc[[value]].iloc[0] if value in speeds.index else None
+
+
+def value_of(s: Sweep, metric: str, name: str, value: int, variant: str = "") -> str:
+    """A measured value, with the digits that its interval supports; empty for none."""
+    table = s.medians(metric, variant)
+    x = number(table, value, name) if name in table else math.nan
+    if math.isnan(x):
+        return ""
+    if s.data.benchmark.metric(metric).exact:
+        return size(x)
+    key = (s.name, variant or s.variants[0], metric, name, value)
+    if key not in s.data.intervals.index:
+        return measured(x)
+    ends = s.data.intervals.loc[[key]].iloc[0]
+    return measured((x, ends.low, ends.high))
+
+
+def status_of(s: Sweep, name: str, value: int, variant: str = "") -> str:
+    """What stands in place of a value that is missing: ``OOM``, ``✗``; empty where none was run."""
+    key = (variant or next(iter({*s.failed.index.unique("variant")}), ""), name, value)
+    if key not in s.failed.index:
+        return ""
+    return FAILED.get(str(s.failed.loc[[key]].status.iloc[0]), "×")
+
+
+def mark(data: Dataset, name: str) -> Markup:
+    """A name, with † for this project's own."""
+    own = Markup("<sup>†</sup>") if data.declared[name].get("tuned_on") else ""
+    return Markup("{}{}").format(name, own)
+
+
+def head(key: str, unit: str = "", **values: Any) -> Markup:
+    """A heading in both languages, with its unit."""
+    unit_of = Markup(" <span class='unit'>({})</span>").format(unit) if unit else ""
+    return Markup("{}{}").format(in_both(says(f"table.{key}", **values)), unit_of)
+
+
+def own_legend(data: Dataset, names: Iterable[str]) -> list[Words]:
+    """What † means, where any of these has it."""
+    return [head("legend.own")] if any(data.declared[n].get("tuned_on") for n in names) else []
+
+
+def kind_of(s: Sweep) -> str:
+    """The class of an experiment's table."""
+    return "wide" if len(s.names) >= WIDE else ""
+
+
+def growth(first: float, last: float) -> str:
+    """The factor from one number to another; empty where either is missing."""
+    if math.isnan(first) or math.isnan(last):
+        return ""
+    return "×1" if last == first else f"×{factor(last / first)}"
+
+
+# An experiment
+
+
+def table_of(s: Sweep, numbers: Numbers) -> Table | None:
+    """The table of an experiment; None where it has no numbers."""
+    if not s.names:
+        return None
+    if TOTAL not in {metric.name for metric in s.data.benchmark.totals}:
+        return values_table(s, numbers)
+    return mask_table(s, numbers) if s.is_switch else sweep_table(s, numbers)
+
+
+@dataclass
+class _Columns:
+    """Columns of a table of implementations, a group after the other."""
+
+    groups: list[tuple[Words, int]]
+    columns: list[Words]
+    cells: dict[str, list[Words | Cell]]
+
+    def add(
+        self, title: Words, columns: Sequence[Words], cells: Mapping[str, Sequence[Words | Cell]]
+    ) -> None:
+        """A group with its cells by implementation; without any it is left out."""
+        if any(any(of) for of in cells.values()):
+            self.groups.append((title, len(columns)))
+            self.columns += columns
+            for name, of in self.cells.items():
+                of += cells.get(name, [""] * len(columns))
+
+
+def _names_of(s: Sweep) -> _Columns:
+    return _Columns([("", 1)], [f"{s.symbol} ="], {name: [mark(s.data, name)] for name in ran(s)})
+
+
+def ran(s: Sweep) -> list[str]:
+    """The implementations that have numbers, and those that were run and have none."""
+    failed = {*s.failed.index.unique("implementation")} - {*s.names}
+    return [*s.names, *(e["name"] for e in s.plan["implementations"] if e["name"] in failed)]
+
+
+def spread(values: Sequence[int], most: int) -> list[int]:
+    """At most so many values of a sweep: the first, the last, and some between."""
+    steps = max(1, most - 1)
+    if len(values) <= most:
+        return [*values]
+    return [values[round(step * (len(values) - 1) / steps)] for step in range(most)]
+
+
+def _rows_of(s: Sweep, columns: _Columns) -> list[Row]:
+    return [
+        Row(cells, "base" if name == s.data.baseline else "")
+        for name, cells in columns.cells.items()
+    ]
+
+
+def sweep_table(s: Sweep, numbers: Numbers) -> Table:
+    """A row an implementation: total times and speeds, growth, memory, rate, what was counted."""
+    base, work, total = s.data.baseline, s.work(), s.medians(TOTAL)
+    values = spread([int(v) for v in total.dropna(how="all").index], MOST_VALUES)
+    first, last = values[0], values[-1]
+    found, memory = _names_of(s), s.medians(MEMORY)
+    leads = {n: s.speed(TOTAL, n) for n in s.names if n != base and base in s.names}
+    cells = {
+        name: [
+            *(_total(s, numbers, name, value, leads.get(name)) for value in values),
+            _grown(total, name, first, last, leads.get(name)),
+        ]
+        for name in ran(s)
+    }
+    title = head("total", "ms") + (Markup(" · × {}").format(base) if leads else "")
+    found.add(title, [*map(str, values), "×"], cells)
+    found.add(
+        head("memory", "MiB"),
+        [str(last), "×", f"% {base}"],
+        {
+            name: [
+                value_of(s, MEMORY, name, last),
+                growth(number(memory, first, name), number(memory, last, name)),
+                _share(memory, name, base, last),
+            ]
+            for name in s.names
+        },
+    )
+    if s.symbol == SHARED:
+        _add_shared(s, found, values)
+    legend = _add_rate(s, found, last)
+    legend += [*_add_counted(s, found), *own_legend(s.data, s.names)]
+    rises = [growth(work[first], work[value]) for value in values]
+    empty = [""] * (len(found.columns) - len(values) - 1)
+    rows = [Row([head("work"), *rises, *empty], "work"), *_rows_of(s, found)]
+    return Table(found.columns, rows, found.groups, legend=legend, kind=kind_of(s))
+
+
+def _total(
+    s: Sweep, numbers: Numbers, name: str, value: int, leads: pd.DataFrame | None
+) -> Words | Cell:
+    """A total time with the speed over the baseline; the status where there is none."""
+    row = at(leads, value) if leads is not None else None
+    run = numbers.at(s, name, value)
+    if not (text := value_of(s, TOTAL, name, value)):
+        return Cell(status_of(s, name, value), run)
+    odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
+    lead = LEAD.format(speed(row)) if row is not None else ""
+    return Cell(Markup("{}{}{}").format(text, odd, lead), run)
+
+
+def _is_odd(s: Sweep, name: str, value: int) -> bool:
+    key = (s.variants[0], name, value)
+    return key in s.runs.index and bool(s.runs.loc[[key]].odd.iloc[0])
+
+
+def _grown(
+    total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
+) -> str:
+    """The factor by which a total grows, and how its lead changes."""
+    sign = SIGNS.get(change(leads[~leads.odd.astype(bool)]), "?") if leads is not None else ""
+    return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
+
+
+def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
+    if name == base or base not in memory:
+        return ""
+    share = number(memory, value, name) / number(memory, value, base)
+    return "" if math.isnan(share) else percent(share).removesuffix("%")
+
+
+def _add_shared(s: Sweep, found: _Columns, values: Sequence[int]) -> None:
+    """The speed with the fewest heads of keys and values over that with one for each query."""
+    cells: dict[str, list[Words | Cell]] = {}
+    for name in s.names:
+        grown = {key: at(s.grown(metric, name), values[-1]) for key, metric in PASSES.items()}
+        cells[name] = [speed(_inverse(row)) for row in grown.values()]
+    title = head("shared", "×", first=f"{s.symbol} = {values[0]}", last=str(values[-1]))
+    found.add(title, [head("forward"), head("backward")], cells)
+
+
+def _inverse(row: Any) -> Any:
+    if row is None:
+        return None
+    turned = {"faster": "slower", "slower": "faster"}.get(row.verdict, row.verdict)
+    return pd.Series({"x": 1 / row.x, "low": 1 / row.high, "high": 1 / row.low, "verdict": turned})
+
+
+def _add_rate(s: Sweep, found: _Columns, last: int) -> list[Words]:
+    """The forward rate: as a share of the measured matrix product, or by itself; the legend."""
+    metric = s.data.benchmark.metric("forward_rate")
+    ceilings = s.data.ceilings
+    product = ceilings.matrix.get(str(s.runs["dtype"].iloc[0])) if ceilings else None
+    rates = s.medians(metric.name)
+    if product is None:
+        cells = {name: [value_of(s, metric.name, name, last)] for name in s.names}
+        found.add(head("rate", metric.unit), [str(last)], cells)
+        return []
+    most = product.rate / FLOPS[metric.unit]
+    known = {name: number(rates, last, name) for name in s.names}
+    cells = {n: ["" if math.isnan(x) else f"{100 * x / most:.0f}"] for n, x in known.items()}
+    found.add(head("rate", "%"), [str(last)], cells)
+    return [head("legend.rate", rate=f"{measured(most)} {metric.unit}")]
+
+
+def _add_counted(s: Sweep, found: _Columns) -> list[Words]:
+    """What was counted at the largest value: Tensor Cores and DRAM, or operators; the legend."""
+    legend: list[Words] = []
+    passes = [head("fwd"), head("bwd")]
+    moved = s.medians("forward_dram_bytes").dropna(how="all")
+    if len(moved):
+        value = int(moved.index[-1])
+        cores = {
+            name: [_whole(number(s.medians(f"{p}_matrix_activity"), value, name)) for p in PASSES]
+            for name in s.names
+        }
+        shares = {
+            name: [_whole(100 * dram_share(s, name, p, value)) for p in PASSES] for name in s.names
+        }
+        found.add(head("cores", "%"), passes, cores)
+        found.add(head("dram", "%"), passes, shares)
+        legend.append(head("legend.counted", at=f"{s.symbol} = {value}"))
+    kinds = s.medians("forward_product_share").dropna(how="all")
+    if len(kinds):
+        value = int(kinds.index[-1])
+        cells = {}
+        for name in s.names:
+            parts = [number(s.medians(f"forward_{k}_share"), value, name) for k in OPERATORS]
+            is_fused = parts[0] == 0
+            cells[name] = ["–"] * len(parts) if is_fused else [*map(_whole, parts)]
+        found.add(head("operators", "%"), [head("products"), "softmax", head("other")], cells)
+        legend.append(head("legend.counted", at=f"{s.symbol} = {value}"))
+    return legend
+
+
+def _whole(share: float) -> str:
+    """A share in percent: whole, with a decimal below 1."""
+    return "" if math.isnan(share) else f"{share:.0f}" if share >= 1 else f"{share:.1f}"
+
+
+def mask_table(s: Sweep, numbers: Numbers) -> Table:
+    """A row an implementation: the speed with the mask over that without, and the leads."""
+    off, on = s.variants[:2]
+    values = [int(v) for v in s.medians(TOTAL, on).dropna(how="all").index]
+    values = spread(values, MOST_OF_PASS)
+    found, last, base = _names_of(s), values[-1], s.data.baseline
+    for key, metric in {**PASSES, "sum": TOTAL}.items():
+        effects = {name: s.switched(metric, name) for name in ran(s)}
+        cells: dict[str, list[Words | Cell]] = {
+            name: [
+                Cell(speed(at(effect, v)) or status_of(s, name, v, on), numbers.at(s, name, v, on))
+                for v in values
+            ]
+            for name, effect in effects.items()
+        }
+        found.add(head(key), [*map(str, values)], cells)
+    leads = {
+        name: [speed(at(s.speed(TOTAL, name, "", variant), last)) for variant in (off, on)]
+        for name in s.names
+        if name != base
+    }
+    title = Markup("{} {} = {}").format(head("leads", f"× {base}"), s.symbol, last)
+    found.add(title, [head("off"), head("on")], leads)
+    legend = [head("legend.mask"), *own_legend(s.data, s.names)]
+    return Table(found.columns, _rows_of(s, found), found.groups, legend=legend, kind=kind_of(s))
+
+
+def values_table(s: Sweep, numbers: Numbers) -> Table:
+    """A row an implementation and variant: each compared metric at each value of the sweep."""
+    found = _Columns([("", 1)], [f"{s.symbol} ="], {})
+    names = {(name, variant): "" for name in s.names for variant in s.variants}
+    keys = {f"{name} {variant}".strip(): (name, variant) for name, variant in names}
+    found.cells = {key: [key] for key in keys}
+    for metric in s.data.benchmark.compared:
+        known = pd.concat([s.medians(metric.name, variant) for variant in s.variants])
+        values = sorted({int(v) for v in known.dropna(how="all").index})
+        cells: dict[str, list[Words | Cell]] = {
+            key: [
+                Cell(
+                    value_of(s, metric.name, name, v, variant) or status_of(s, name, v, variant),
+                    numbers.at(s, name, v, variant),
+                )
+                for v in values
+            ]
+            for key, (name, variant) in keys.items()
+        }
+        found.add(titled(metric), [*map(str, values)], cells)
+    rows = [Row(cells) for cells in found.cells.values()]
+    return Table(found.columns, rows, found.groups, kind=kind_of(s))
+
+
+def titled(metric: Metric) -> Markup:
+    """A metric's name in both languages with its unit."""
+    labels = {each: f"{of[:1].upper()}{of[1:]}" for each, of in metric.labels.items()}
+    return Markup("{} <span class='unit'>({})</span>").format(in_both(labels), metric.unit)
+
+
+# Page one
+
+
+def compared_name(data: Dataset) -> str | None:
+    """The implementation of page one's table beside the baseline: the one that leads most often."""
+    led = [found for s in data.sweeps if s.names and (found := leader(s))]
+    return max(dict.fromkeys(led), key=led.count) if led else None
+
+
+def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
+    """A row an experiment: growth of operations and times, the lead and the memory, end to end."""
+    name, base = compared_name(data), data.baseline
+    if name is None:
+        return None
+    rows = [
+        Row([Cell(in_both(titles[s.name])), *row])
+        for s in data.sweeps
+        if {name, base} <= {*s.names} and s.symbol != SHARED and not _has_twins(s)
+        for row in [_mask_row(s, name) if s.is_switch else _sweep_row(s, name)]
+        if row and s.name in titles
+    ]
+    columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
+    groups = [
+        *[("", 1)] * 2,
+        (head("operations"), 1),
+        (head("total", "×"), 2),
+        (head("lead"), 1),
+        (head("memory"), 1),
+    ]
+    verdicts = ("decided", "equal", "undecided")
+    signs = ("grows", "shrinks", "constant", "peaks", "dips", "open", "odd", "incorrect", "oom")
+    sign = Markup("<span class='signs'>{}</span>")
+    legend: list[Words] = [head(f"legend.{key}") for key in verdicts]
+    legend += [sign.format(head(f"legend.{key}")) for key in signs]
+    legend += own_legend(data, [name])
+    return Table(columns, rows, groups, 2, legend=legend, kind="summary") if rows else None
+
+
+def _has_twins(s: Sweep) -> bool:
+    return any(is_packed(s.data, name) for name in s.names)
+
+
+def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
+    base, at_ends = s.data.baseline, ends(s, [s.data.baseline, name])
+    if not at_ends:
+        return None
+    (first, last), total, work = at_ends, s.medians(TOTAL), s.work()
+    leads, memory = s.speed(TOTAL, name), s.medians(MEMORY)
+    usual = leads[~leads.odd.astype(bool)]
+    lead = Markup("{} → {} {}").format(
+        speed(at(leads, first)), speed(at(leads, last)), SIGNS.get(change(usual), "?")
+    )
+    shares = [_share(memory, name, base, v) for v in (first, last)]
+    return [
+        f"{s.symbol} = {first} → {last}",
+        growth(work[first], work[last]),
+        *(growth(number(total, first, n), number(total, last, n)) for n in (base, name)),
+        lead,
+        " → ".join(shares) if all(shares) else "",
+    ]
+
+
+def _mask_row(s: Sweep, name: str) -> list[Words] | None:
+    base, on = s.data.baseline, s.variants[-1]
+    at_ends = ends(s, [base, name], TOTAL, on)
+    if not at_ends:
+        return None
+    last = at_ends[1]
+    leads = [at(s.speed(TOTAL, name, "", variant), last) for variant in s.variants[:2]]
+    masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
+    known = [row for row in leads if row is not None]
+    sign = SIGNS.get(change(pd.DataFrame(known)), "?") if len(known) > 1 else ""
+    return [
+        f"{s.symbol} = {last}",
+        "×0.5",
+        *("" if row is None else f"×{times(1 / row.x)}" for row in masked.values()),
+        Markup("{} → {} {}").format(*map(speed, leads), sign),
+        _share(s.medians(MEMORY, on), name, base, last),
+    ]
+
+
+def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
+    """A row an implementation at the headline's setting: times, rates and memory, with speeds."""
+    summary = next((Sweep(data, n) for n, plan in data.plans.items() if not plan["sweep"]), None)
+    if summary is None or not summary.names:
+        return None
+    benchmark = data.benchmark
+    compared = {metric.name for metric in benchmark.compared if not metric.optional}
+    shown = [
+        m
+        for m in benchmark.metrics
+        if m.name in compared or (m.derived and compared.issuperset(m.derived.of))
+    ]
+    value = int(summary.runs.index.unique("at")[0])
+    rows = []
+    for name in ran(summary):
+        cells: list[Words | Cell] = [mark(data, name)]
+        for metric in shown:
+            lead = Markup("")
+            if (name != data.baseline and not metric.derived) or metric in benchmark.totals:
+                row = at(summary.speed(metric.name, name), value)
+                lead = LEAD.format(speed(row)) if row is not None else lead
+            text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
+            cells.append(Cell(Markup("{}{}").format(text, lead), numbers.at(summary, name, value)))
+        rows.append(Row(cells, "base" if name == data.baseline else ""))
+    given = benchmark.all_parameters(summary.plan["runs"][0])
+    stated = benchmark.stated([given])
+    legend = [", ".join(f"{p.symbol} = {given[p.name]}" for p in stated if not p.is_variant)]
+    kind = f"headline {kind_of(summary)}"
+    return Table(["", *map(titled, shown)], rows, legend=legend, kind=kind)
