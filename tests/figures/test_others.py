@@ -12,12 +12,10 @@ import pandas as pd
 import pytest
 from figures.drawn import (
     BOTH,
-    SIZES,
     Results,
     clipped,
     dataset_of,
     drawn,
-    lines_of,
     overlapping,
     sweep_of,
     texts_of,
@@ -29,12 +27,11 @@ from planted import ladder
 from story.breaking import counted
 from story.planting import dataset_of_report
 
-from flashlab.analysis.frames import Dataset, Sweep
+from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.devices import find_device
 from flashlab.figures.stage import across
 from flashlab.figures.steps import Steps, draw_steps
-from flashlab.figures.style import COLOURS
 from flashlab.files import read_json
 from flashlab.story.ladder import ladder_of
 
@@ -244,10 +241,3 @@ def test_a_simulated_ladder_has_no_figures_across_experiments(tmp_path: Path) ->
     with chdir(tmp_path):
         ladder.SIMULATED.write(Path("results"))
     assert read_json(tmp_path / "results" / "overview" / "drawn.json") == []
-
-
-def test_a_kernel_with_packed_inputs_has_the_colour_of_its_twin() -> None:
-    sweep = sweep_of({"A": [1, 2], "APacked": [2, 3]}, SIZES[:2], APacked={"packed_of": "A"})
-    assert isinstance(sweep, Sweep)
-    figure = drawn(sweep, "time")
-    assert len(lines_of(figure, COLOURS[0])) >= 4 and not lines_of(figure, COLOURS[1])

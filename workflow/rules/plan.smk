@@ -91,6 +91,13 @@ onstart:
     if workflow.is_main_process and workflow.local_exec:
         # The limit's timer runs for a second from the last job on, and Snakemake waits for it.
         workflow.scheduler.job_rate_limiter = None
+        if any(
+            str(job.rule).startswith(("measure", "ceilings"))
+            for job in workflow.dag.needrun_jobs()
+        ):
+            from flashlab.measuring.supervise import start_server
+
+            start_server(os.getpid())  # while the first job starts
 
 
 onerror:

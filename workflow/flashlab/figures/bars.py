@@ -14,7 +14,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.figures.labels import said
 from flashlab.figures.style import (
     GREY,
     HALF,
@@ -35,7 +34,7 @@ from flashlab.figures.style import (
 )
 from flashlab.numbers import measured
 
-BAR_POINTS, GAP = 9.0, 0.5
+BAR_POINTS, GAP = 6.8, 0.5
 """The height of a bar, and the gap between two implementations in bars."""
 
 LIGHT = 0.35
@@ -47,18 +46,16 @@ def draw_bars(
     panels: Mapping[str, str],
     looks: Mapping[str, Look],
     legend: Sequence[str],
-    languages: Sequence[str],
 ) -> Figure:
     """A panel for each metric, one below the other.
 
     Args:
         data: a row for each run and metric: ``metric``, ``implementation``, ``variant`` (its
-            position), ``status``, ``value``, ``low``, ``high``, ``title``, and ``busy``, the part
-            of a value in which the device was busy, if that is known.
+            position), ``status``, the words ``failed`` for it, ``value``, ``low``, ``high``,
+            ``title``, and ``busy``, the part of a value in which the device was busy, if known.
         panels: the title of each metric.
         looks: of the implementations, in order.
         legend: the words for full colours and for light ones.
-        languages: of the words for a status.
     """
     figure, grid = new_panels(HALF, len(panels))
     group = data.variant.max() + 1 + GAP
@@ -69,7 +66,7 @@ def draw_bars(
         printed = {known.idxmin(), known.idxmax()} if len(known) else set()
         for row in rows_of(mine):
             y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
-            text = _draw(axes, y, row, looks[row.implementation], languages)
+            text = _draw(axes, y, row, looks[row.implementation])
             if row.status != "ok" or row.Index in printed:
                 end = 0 if row.status != "ok" else max(row.value, row.high if row.high > 0 else 0)
                 look: Style = {**looks[row.implementation].text, "weight": "normal"}
@@ -86,10 +83,10 @@ def draw_bars(
     return figure
 
 
-def _draw(axes: Axes, y: float, row: Any, look: Look, languages: Sequence[str]) -> str:
+def _draw(axes: Axes, y: float, row: Any, look: Look) -> str:
     """A bar with its interval, if there is a result; its number, or what became of the run."""
     if row.status != "ok":
-        return " ".join(["×", *said(row.status, languages)])
+        return f"× {row.failed}"
     fill = (look.shade, LIGHT) if row.variant % 2 or row.busy > 0 else look.shade
     (bar,) = axes.barh(y, row.value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
     title_points(bar, [row.title])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from flashlab import statistics
 from flashlab.figures.style import (
     FAILED,
     GREY,
@@ -25,7 +23,6 @@ from flashlab.figures.style import (
     LINE_POINTS,
     POINTS,
     TITLE_HEIGHT,
-    WIDE,
     Look,
     Style,
     handle,
@@ -45,33 +42,14 @@ LEAST_SPAN = 5.0
 """The factor that a panel spans at least between its numbers."""
 
 
-@dataclass(frozen=True)
-class Dots:
-    """What a figure of dots shows besides its data.
-
-    Attributes:
-        panels: the title of each, from left to right.
-        marks: the legend's text of each kind of dot; the first kind is filled.
-        lines: where lines of reference stand in a panel.
-        unit: what the numbers of the axes end in.
-        is_of_ratios: whether values are ratios, so that 1 and the margin about it are drawn, and
-            all panels have one axis.
-    """
-
-    panels: Mapping[Any, str]
-    marks: Mapping[Any, str]
-    lines: Mapping[Any, Sequence[float]] = field(default_factory=dict)
-    unit: str = ""
-    is_of_ratios: bool = False
-
-
 def draw_dots(
     data: pd.DataFrame,
-    dots: Dots,
+    panels: Mapping[Any, str],
+    marks: Mapping[Any, str],
+    lines: Mapping[Any, Sequence[float]],
     looks: Mapping[str, Look],
-    *,
-    width: float = WIDE,
-    notes: Sequence[Line2D] = (),
+    width: float,
+    notes: Sequence[Line2D],
 ) -> Figure:
     """A figure of dots.
 
@@ -79,24 +57,26 @@ def draw_dots(
         data: a row for each dot: ``panel``, ``implementation``, ``mark``, ``value``, ``low``,
             ``high``, ``text`` (its number), ``is_best`` and ``title``; without a value for a run
             without a result.
-        dots: what else it shows.
+        panels: the title of each, from left to right.
+        marks: the legend's text of each kind of dot; the first kind is filled.
+        lines: where lines of reference stand in a panel.
         looks: of the implementations, in the order of the rows.
         width: of the figure in inches.
         notes: more entries of the legend.
     """
     names = list(looks)
-    figure, (panels,) = new_panels(width, 1, len(dots.panels), sharey=True)
+    figure, (grid,) = new_panels(width, 1, len(panels), sharey=True)
     beside = widest(names, "bold")
-    room = (POINTS * width - beside) / len(dots.panels)
-    for (key, title), axes in zip(dots.panels.items(), panels, strict=True):
+    room = (POINTS * width - beside) / len(panels)
+    for (key, title), axes in zip(panels.items(), grid, strict=True):
         mine = data[data.panel == key]
         name_rows(axes, names, looks)
         axes.spines["left"].set_visible(False)
-        _scale(axes, data if dots.is_of_ratios else mine, dots, dots.lines.get(key, ()), room)
-        _draw(axes, mine.assign(y=mine.implementation.map(names.index) + 0.5), dots, looks)
+        _scale(axes, mine, lines[key], room, is_single=len(marks) == 1)
+        _draw(axes, mine.assign(y=mine.implementation.map(names.index) + 0.5), [*marks], looks)
         title_panel(axes, title)
     dot: Style = {"linestyle": "none", "marker": "o", "markersize": 4.2, "markeredgecolor": INK}
-    faces = zip(dots.marks.values(), (GREY, *["white"] * len(dots.marks)), strict=False)
+    faces = zip(marks.values(), (GREY, *["white"] * len(marks)), strict=False)
     legend = [handle(text, markerfacecolor=face, **dot) for text, face in faces]
     legend = legend if len(legend) > 1 else []
     margins = (3.0, 4.0, TITLE_HEIGHT, LINE_POINTS + 4)
@@ -104,29 +84,26 @@ def draw_dots(
     return figure
 
 
-def _scale(axes: Axes, data: pd.DataFrame, dots: Dots, lines: Sequence[float], room: float) -> None:
+def _scale(
+    axes: Axes, data: pd.DataFrame, lines: Sequence[float], room: float, *, is_single: bool
+) -> None:
     """A logarithmic axis about all dots, with room for a number at one end or at both."""
-    values = [*data[["value", "low", "high"]].stack().dropna(), *lines]
-    values += [1.0] if dots.is_of_ratios else []
+    values = [*data[["value", "low", "high"]].stack().dropna()]
     if not values:
         axes.set_xticks([])
         return
     after = min(0.35, (widest(data.text, "bold") + 6) / room)
-    before = after if len(dots.marks) > 1 else 0.06
+    before = 0.06 if is_single else after
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = max(high - low, math.log10(LEAST_SPAN)) / (1 - before - after)
     middle = (low + high) / 2 + decades * (after - before) / 2
     ends = (10 ** (middle - decades / 2), 10 ** (middle + decades / 2))
-    scale_logarithmically(axes.xaxis, *ends, max(3, int(room / 45)), dots.unit)
+    scale_logarithmically(axes.xaxis, *ends, max(3, int(room / 45)))
     for line in lines:
         axes.axvline(line, color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0.9)
-    if dots.is_of_ratios:
-        margin = 1 + statistics.MARGIN
-        axes.axvspan(1 / margin, margin, color="#E6E6E6", linewidth=0, zorder=0.6)
-        axes.axvline(1, color="black", linewidth=0.6, zorder=0.7)
 
 
-def _draw(axes: Axes, data: pd.DataFrame, dots: Dots, looks: Mapping[str, Look]) -> None:
+def _draw(axes: Axes, data: pd.DataFrame, marks: Sequence[Any], looks: Mapping[str, Look]) -> None:
     """The dots of a panel, with lines between them, intervals and numbers."""
     shown = data.dropna(subset="value")
     rows = shown.groupby("y", sort=False)["value"].agg(["min", "max"])
@@ -134,9 +111,9 @@ def _draw(axes: Axes, data: pd.DataFrame, dots: Dots, looks: Mapping[str, Look])
     joined = [*shades[rows.index]]
     axes.hlines(rows.index, rows["min"], rows["max"], colors=joined, lw=1.6, zorder=1.4)
     axes.hlines(shown.y, shown.low, shown.high, colors=INK, lw=0.8, zorder=3)
-    for mark in dots.marks:
+    for mark in marks:
         mine = shown[shown["mark"] == mark]
-        faces = [*shades[mine.y]] if mark == next(iter(dots.marks)) else "white"
+        faces = [*shades[mine.y]] if mark == marks[0] else "white"
         dot: Style = {"s": 17.6, "linewidth": 0.5, "edgecolor": INK, "zorder": 2}
         title_points(axes.scatter(mine["value"], mine.y, facecolor=faces, **dot), mine.title)
     failed = data[~data.y.isin(rows.index)].drop_duplicates("y")

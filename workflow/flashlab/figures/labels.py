@@ -9,7 +9,7 @@ import pandas as pd
 from flashlab.benchmarks.model import Metric, Texts
 from flashlab.figures.style import rows_of
 from flashlab.labels import message
-from flashlab.numbers import Printed, measured
+from flashlab.numbers import measured
 
 
 def said(key: str, languages: Sequence[str], **words: Texts) -> list[str]:
@@ -43,7 +43,7 @@ def title_with_unit(metric: Metric, languages: Sequence[str]) -> str:
     return f"{in_languages(metric.labels, languages)} ({metric.unit})"
 
 
-def titles_of(rows: pd.DataFrame, symbol: str, unit: str, printed: Printed = measured) -> list[str]:
+def titles_of(rows: pd.DataFrame, symbol: str, unit: str) -> list[str]:
     """What points stand for: ``Flash2, N = 1024: 0.460 ms (0.455–0.466)``.
 
     Of a run without a result, what became of it.
@@ -52,9 +52,9 @@ def titles_of(rows: pd.DataFrame, symbol: str, unit: str, printed: Printed = mea
     for row in rows_of(rows):
         number, interval = row.status, ""
         if row.value == row.value:
-            number = printed(row.value, row.low, row.high) + unit
+            number = measured(row.value, row.low, row.high) + f" {unit}"
             if row.high > row.low:
-                ends = [printed(end, row.low, row.high) for end in (row.low, row.high)]
+                ends = [measured(end, row.low, row.high) for end in (row.low, row.high)]
                 interval = f" ({'–'.join(ends)})"
         titles.append(f"{row.line}, {symbol} = {row.at}: {number}{interval}")
     return titles

@@ -21,7 +21,7 @@ from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.figures import style
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curve import draw_curves
-from flashlab.figures.dots import Dots, draw_dots
+from flashlab.figures.dots import draw_dots
 from flashlab.figures.labels import (
     in_languages,
     in_words,
@@ -103,7 +103,8 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
                 yield "profile", _profile(ladder, languages)
         return
     swept = [sweep for sweep in data.sweeps if sweep.names and not _parameter(sweep).nominal]
-    alone = [sweep for sweep in swept if not _twins(sweep)]
+    packed = {name for name, entry in data.declared.items() if "packed_of" in entry}
+    alone = [sweep for sweep in swept if packed.isdisjoint(sweep.names)]
     if any(len(sweep.names) > FEW for sweep in alone):
         yield "strips", _strips(data, alone, languages)
     yield from _speeds(swept, languages)
@@ -130,19 +131,12 @@ def _variants(sweep: Sweep) -> list[str]:
     return sorted(_every(sweep).variant.unique())
 
 
-def _twins(sweep: Sweep) -> dict[str, str]:
-    """The implementation with separate inputs, by the name of its twin with packed ones."""
-    entries = {entry["name"]: entry.get("packed_of") for entry in sweep.plan["implementations"]}
-    return {name: twin for name, twin in entries.items() if twin in entries}
-
-
 def _looks(
     sweep: Sweep, names: Sequence[str], named: Sequence[str] | None = None
 ) -> dict[str, style.Look]:
     """The looks of these implementations, in the plan's order."""
-    styles = {e["name"]: e["style"] for e in sweep.plan["implementations"] if e["name"] in names}
-    twins = {name: twin for name, twin in _twins(sweep).items() if {name, twin} <= {*names}}
-    return style.looks_of(styles, twins, named)
+    entries = [entry for entry in sweep.plan["implementations"] if entry["name"] in names]
+    return style.looks_of({entry["name"]: entry["style"] for entry in entries}, named)
 
 
 def _along(sweep: Sweep) -> Along:
@@ -199,7 +193,7 @@ def tidy(
         values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
         found = runs.assign(metric=metric.name, variant=position, line=line, value=values)
         found = found.assign(low=bounds.low, high=bounds.high)
-        frames.append(found.assign(title=titles_of(found, sweep.symbol, f" {metric.unit}")))
+        frames.append(found.assign(title=titles_of(found, sweep.symbol, metric.unit)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -317,14 +311,12 @@ def _dots(
     texts = ["" if each[0] != each[0] else measured(*each) for each in numbers]
     data = data.assign(panel=data["at"], mark=data.metric, is_best=is_best, text=texts)
     table = data[(data.status != "ok") | data["value"].notna()]
-    dots = Dots(
-        {at: f"{text} ({unit})" for at, text in settings.items()},
-        {metric.name: title_metric(metric, languages) for metric in metrics},
-        {at: [*best[data["at"] == at].dropna().unique()] for at in settings},
-    )
+    titles = {at: f"{text} ({unit})" for at, text in settings.items()}
+    marks = {metric.name: title_metric(metric, languages) for metric in metrics}
+    lines = {at: [*best[data["at"] == at].dropna().unique()] for at in settings}
     width = style.WIDE if len(settings) > FEW else style.HALF
-    notes = _notes(data, languages)
-    return draw_dots(table, dots, _looks(sweep, names), width=width, notes=notes)
+    looks, notes = _looks(sweep, names), _notes(data, languages)
+    return draw_dots(table, titles, marks, lines, looks, width, notes)
 
 
 def _bars(
@@ -335,6 +327,8 @@ def _bars(
     known = [m for m in metrics if data["value"][data.metric == m.name].notna().any()]
     known, words = known or [*metrics[:1]], _words(sweep, languages)
     data = data[data.metric.isin([metric.name for metric in known])].assign(busy=np.nan)
+    failed = {key: in_words(key, languages) for key in {*data.status} - {"ok"}}
+    data = data.assign(failed=data.status.map(failed))
     legend = words if len(words) > 1 else []
     if occupied and occupied[0] in {metric.name for metric in known}:
         busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
@@ -343,7 +337,7 @@ def _bars(
         if busy.notna().any():
             legend = [in_words(key, languages) for key in ("busy", "idle")]
     panels = {metric.name: title_with_unit(metric, languages) for metric in known}
-    return draw_bars(data, panels, _looks(sweep, names), legend, languages)
+    return draw_bars(data, panels, _looks(sweep, names), legend)
 
 
 def _curve(sweep: Sweep, languages: Sequence[str], names: Sequence[str], curve: Curve) -> Figure:

@@ -128,22 +128,19 @@ class Look:
         }
 
 
-def looks_of(
-    styles: Mapping[str, int],
-    twins: Mapping[str, str] | None = None,
-    named: Collection[str] | None = None,
-) -> dict[str, Look]:
-    """The look of each implementation, from the number of its style.
+def looks_of(styles: Mapping[str, int], named: Collection[str] | None = None) -> dict[str, Look]:
+    """The look of each implementation, from the number of its style; grey unless it is `named`.
 
-    A tenth style has the colour of the first, darker, and the next marker. A kernel with packed
-    inputs has the colour of its twin with separate ones. All but the `named` ones are grey.
+    A tenth style has the colour of the first, darker, and the next marker.
     """
     looks = {}
     for name, style in styles.items():
-        rounds, position = divmod(styles[(twins or {}).get(name, name)], len(COLOURS))
-        is_named = named is None or name in named
+        rounds, position = divmod(style, len(COLOURS))
+        is_named, marker = (
+            named is None or name in named,
+            MARKERS[(position + rounds) % len(MARKERS)],
+        )
         shade = _scaled(COLOURS[position], DARKER**rounds) if is_named else PALE
-        marker = MARKERS[(style % len(COLOURS) + style // len(COLOURS)) % len(MARKERS)]
         looks[name] = Look(shade, marker, is_named)
     return looks
 

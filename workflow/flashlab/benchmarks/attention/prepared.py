@@ -40,9 +40,10 @@ _random = random.Random()  # a kernel may seed the module's
 def attend(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, rows: torch.Tensor | None
 ) -> tuple[torch.Tensor, ...]:
-    """Output and gradients from q, g (…, T, D), of `rows` (T,) if causal, and k, v (…, S, D).
+    """Output and gradient of q from q, g (…, T, D), of `rows` (T,) if causal, and k, v (…, S, D).
 
-    The gradients of k and v are what these queries add to them.
+    Beside them the gradient of the scores, scaled, and the weights, (…, T, S) each: with them
+    these queries add dsᵀ·q to the gradient of k, and pᵀ·g to that of v.
     """
     scale = q.shape[-1] ** -0.5
     scores = q @ k.mT * scale  # (…, T, S)
@@ -52,7 +53,7 @@ def attend(
     p = scores.softmax(-1)
     out = p @ v
     ds = p * (g @ v.mT - (g * out).sum(-1, keepdim=True)) * scale
-    return out, ds @ k, ds.mT @ q, p.mT @ g
+    return out, ds @ k, ds, p
 
 
 def _entries(*known: tuple[int, object, torch.Tensor]) -> list[Entry]:
@@ -100,10 +101,11 @@ class Prepared:
         dtype = torch.float64 if given[0].is_cuda else torch.float32
         q, k, v, g = (x.transpose(1, 2)[b].to(dtype) for x in given)  # each (H, N, D)
         every = torch.arange(shape.seq_len, device=q.device) if shape.causal else None
-        right = attend(q[mine], k[h], v[h], g[mine], every)
+        out, dq, ds, p = attend(q[mine], k[h], v[h], g[mine], every)
         return _entries(
-            *((i, (b, slice(None), mine), right[i].transpose(0, 1)) for i in (0, 1)),
-            *((i, (b, slice(None), h), right[i].sum(0)) for i in (2, 3)),
+            *((i, (b, slice(None), mine), x.transpose(0, 1)) for i, x in enumerate((out, dq))),
+            (2, (b, slice(None), h), (ds.mT @ q[mine]).sum(0)),
+            (3, (b, slice(None), h), (p.mT @ g[mine]).sum(0)),
         )
 
     def renew(self) -> None:
