@@ -16,7 +16,12 @@ from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.frames import Dataset, Sweep, read_dataset
 from flashlab.files import read_json
 from flashlab.labels import LANGUAGES, messages
-from flashlab.plan.plan_files import experiment_file, planned_experiments
+from flashlab.plan.plan_files import (
+    OTHERS_PREFIX,
+    SUMMARY,
+    experiment_file,
+    planned_experiments,
+)
 from flashlab.remarks import Remark as OwnRemark
 from flashlab.report import records as of_records
 from flashlab.report.choosing import maps
@@ -53,8 +58,8 @@ FEW = 2
 SPEEDS = "speed"
 """The beginning of the ids of figures across experiments that belong to one of them."""
 
-PROFILE = "profile"
-"""The figure of what limits a ladder's steps, which stands below the table of their counters."""
+COUNTERS = "profile"
+"""The id of the figure of a ladder's counters, which its first experiment tells of."""
 
 OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
     "ladder": ladder_tables,
@@ -73,7 +78,10 @@ def compose(
     `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
     author's.
     """
-    files = [experiment_file(results, name) for name in planned_experiments(results)]
+    configured = {SUMMARY, *(each["name"] for each in config["experiments"])}
+    names = planned_experiments(results)
+    names = [n for n in names if n in configured or n.startswith(OTHERS_PREFIX)]
+    files = [experiment_file(results, name) for name in names]
     data = read_dataset(files, results / "tables", ceilings)
     return _Composer(config, data, of_records.read_records(data), remarks).report()
 
@@ -201,7 +209,7 @@ class _Composer:
         return replace(table, label=says("table.label", number=self._tables))
 
     def _experiment(self, s: Sweep) -> Section:
-        number, title = self.ordinals[s.name], self._title(s)
+        number, title = self.ordinals[s.name], self.titles[s.name]
         told = self._in_each(lambda texts: texts.sections.get(s.name, ""))
         if not s.names:
             told = says("section.no_numbers", count=len(s.plan["runs"]))
@@ -216,10 +224,12 @@ class _Composer:
             kind,
         )
 
-    def _title(self, s: Sweep) -> Text:
+    @cached_property
+    def titles(self) -> Mapping[str, Text]:
         return {
-            language: legible(self.data.titles[s.name][language], f"experiment {s.name}: title")
-            for language in LANGUAGES
+            name: {each: legible(of[each], f"experiment {name}: title") for each in LANGUAGES}
+            for name, of in self.data.titles.items()
+            if of  # the headline has none
         }
 
     def _setting(self, s: Sweep) -> Markup:
@@ -245,17 +255,16 @@ class _Composer:
     # Figures
 
     def _figures(self, s: Sweep) -> Iterator[Figure]:
-        if PROFILE in self.drawn and next(filter(None, self.own_tables)) == s.name:
-            yield self._across(PROFILE)
+        """The figures of an experiment; a ladder's first has that of its counters alone."""
+        first = self.numbers[s.name, s.plan["figures"][0]["id"]] if s.plan["figures"] else ""
+        if COUNTERS in self.drawn and s.name == self.experiments[0].name:
+            yield replace(self._across(COUNTERS), label=says("figure", number=first))
+            return
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
-            caption = self._caption(figure)
-            yield self._figure(s, path, self.numbers[s.name, figure["id"]], figure, caption)
-
-    def _figure(
-        self, s: Sweep, path: Path, number: str, figure: Mapping[str, Any], caption: Text
-    ) -> Figure:
-        return Figure(path, says("figure", number=number), caption, self._shown(s, figure, caption))
+            number, caption = self.numbers[s.name, figure["id"]], self._caption(figure)
+            label, shows = says("figure", number=number), self._shown(s, figure, caption)
+            yield Figure(path, label, caption, shows)
 
     def _caption(self, figure: Mapping[str, Any]) -> Text:
         benchmark = self.data.benchmark
@@ -318,7 +327,7 @@ class _Composer:
         """The tables of page one: at the headline's setting, and of all experiments."""
         if own := self.own_tables.get(None):
             return [*own]
-        made = (headline_table(self.data, self.run_numbers), front_table(self.data))
+        made = (headline_table(self.data, self.run_numbers), front_table(self.data, self.titles))
         return [table for table in made if table]
 
     def _front(self) -> Iterator[Section]:
@@ -329,7 +338,7 @@ class _Composer:
         across = [
             Figures([self._across(each)])
             for each in self.drawn
-            if not each.startswith((SPEEDS, PROFILE))
+            if not each.startswith(SPEEDS) and each != COUNTERS
         ]
         chosen = maps(self.data) if self.is_of_many else []
         yield Section("key", [*blocks, *tables, *lines, *([] if chosen else across)])
@@ -347,9 +356,9 @@ class _Composer:
                 (f for f in self.drawn if f.startswith(SPEEDS) and f.endswith(f"s-{s.name}")), None
             )
             path = self.data.folder / "overview" / f"{figure}.svg"
-            caption = says("caption.speeds", title=self._title(s))
+            caption = says("caption.speeds", title=self.titles[s.name])
             drawn = Figure(path, says("figure", number=""), caption, caption) if figure else None
-            lines.append(Line(f"experiment-{s.name}", self._title(s), text, drawn))
+            lines.append(Line(f"experiment-{s.name}", self.titles[s.name], text, drawn))
         return Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
 
     def _facts(self) -> Iterator[Words]:

@@ -229,16 +229,13 @@ class Report:
 def chapter(told: Text, tables: Sequence[Table], figures: Sequence[Figure]) -> list[Block]:
     """The parts of a chapter: its paragraph, its tables, its figures, wide ones first.
 
-    Of an odd number of narrow figures, the second language stands beside the last.
+    Beside a single narrow one stands the second language.
     """
     wide = [figure for figure in figures if not figure.is_half]
     narrow = [figure for figure in figures if figure.is_half]
-    is_beside = len(narrow) % 2 == 1 and any(told.values())
+    is_beside = len(narrow) == 1 and any(told.values())
     prose = Prose(told, only="first" if is_beside else "")
     blocks: list[Block] = [prose] if any(told.values()) else []
     blocks += tables
     blocks += [Figures([figure]) for figure in wide]
-    pairs = [narrow[at : at + 2] for at in range(0, len(narrow), 2)]
-    return blocks + [
-        Figures(pair, told if is_beside and len(pair) == 1 else None) for pair in pairs
-    ]
+    return blocks + ([Figures(narrow, told if is_beside else None)] if narrow else [])

@@ -18,7 +18,7 @@ from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.analysis.frames import Dataset, Sweep, number
 from flashlab.benchmarks.model import FLOPS, Metric
 from flashlab.numbers import factor, measured, percent, size, times
-from flashlab.report.document import Cell, Row, Table, Words, in_both, says
+from flashlab.report.document import Cell, Row, Table, Text, Words, in_both, says
 from flashlab.story.attention.causes import dram_share
 from flashlab.story.attention.roles import (
     MEMORY,
@@ -30,6 +30,9 @@ from flashlab.story.attention.roles import (
     is_packed,
     leader,
 )
+
+MOST_VALUES, MOST_OF_PASS = 6, 4
+"""Most values of a sweep that a table has, and that one on a mask has for each pass."""
 
 WIDE = 5
 """From so many implementations on, tables are set in smaller type."""
@@ -162,7 +165,21 @@ class _Columns:
 
 
 def _names_of(s: Sweep) -> _Columns:
-    return _Columns([("", 1)], [f"{s.symbol} ="], {name: [mark(s.data, name)] for name in s.names})
+    return _Columns([("", 1)], [f"{s.symbol} ="], {name: [mark(s.data, name)] for name in ran(s)})
+
+
+def ran(s: Sweep) -> list[str]:
+    """The implementations that have numbers, and those that were run and have none."""
+    failed = {*s.failed.index.unique("implementation")} - {*s.names}
+    return [*s.names, *(e["name"] for e in s.plan["implementations"] if e["name"] in failed)]
+
+
+def spread(values: Sequence[int], most: int) -> list[int]:
+    """At most so many values of a sweep: the first, the last, and some between."""
+    steps = max(1, most - 1)
+    if len(values) <= most:
+        return [*values]
+    return [values[round(step * (len(values) - 1) / steps)] for step in range(most)]
 
 
 def _rows_of(s: Sweep, columns: _Columns) -> list[Row]:
@@ -175,16 +192,16 @@ def _rows_of(s: Sweep, columns: _Columns) -> list[Row]:
 def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     """A row an implementation: total times and speeds, growth, memory, rate, what was counted."""
     base, work, total = s.data.baseline, s.work(), s.medians(TOTAL)
-    values = [int(v) for v in total.dropna(how="all").index]
+    values = spread([int(v) for v in total.dropna(how="all").index], MOST_VALUES)
     first, last = values[0], values[-1]
     found, memory = _names_of(s), s.medians(MEMORY)
     leads = {n: s.speed(TOTAL, n) for n in s.names if n != base and base in s.names}
     cells = {
         name: [
             *(_total(s, numbers, name, value, leads.get(name)) for value in values),
-            _grown(total[name], first, last, leads.get(name)),
+            _grown(total, name, first, last, leads.get(name)),
         ]
-        for name in s.names
+        for name in ran(s)
     }
     title = head("total", "ms") + (Markup(" · × {}").format(base) if leads else "")
     found.add(title, [*map(str, values), "×"], cells)
@@ -228,10 +245,12 @@ def _is_odd(s: Sweep, name: str, value: int) -> bool:
     return key in s.runs.index and bool(s.runs.loc[[key]].odd.iloc[0])
 
 
-def _grown(total: pd.Series[float], first: int, last: int, leads: pd.DataFrame | None) -> str:
+def _grown(
+    total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
+) -> str:
     """The factor by which a total grows, and how its lead changes."""
     sign = SIGNS.get(change(leads[~leads.odd.astype(bool)]), "?") if leads is not None else ""
-    return f"{growth(number(total, first), number(total, last))} {sign}".strip()
+    return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
@@ -314,9 +333,10 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
     """A row an implementation: the speed with the mask over that without, and the leads."""
     off, on = s.variants[:2]
     values = [int(v) for v in s.medians(TOTAL, on).dropna(how="all").index]
+    values = spread(values, MOST_OF_PASS)
     found, last, base = _names_of(s), values[-1], s.data.baseline
     for key, metric in {**PASSES, "sum": TOTAL}.items():
-        effects = {name: s.switched(metric, name) for name in s.names}
+        effects = {name: s.switched(metric, name) for name in ran(s)}
         cells: dict[str, list[Words | Cell]] = {
             name: [
                 Cell(speed(at(effect, v)) or status_of(s, name, v, on), numbers.at(s, name, v, on))
@@ -375,17 +395,17 @@ def compared_name(data: Dataset) -> str | None:
     return max(dict.fromkeys(led), key=led.count) if led else None
 
 
-def front_table(data: Dataset) -> Table | None:
+def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
     """A row an experiment: growth of operations and times, the lead and the memory, end to end."""
     name, base = compared_name(data), data.baseline
     if name is None:
         return None
     rows = [
-        row
+        Row([Cell(in_both(titles[s.name])), *row])
         for s in data.sweeps
         if {name, base} <= {*s.names} and s.symbol != SHARED and not _has_twins(s)
         for row in [_mask_row(s, name) if s.is_switch else _sweep_row(s, name)]
-        if row
+        if row and s.name in titles
     ]
     columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
     groups = [
@@ -395,8 +415,12 @@ def front_table(data: Dataset) -> Table | None:
         (head("lead"), 1),
         (head("memory"), 1),
     ]
-    signs = ("decided", "equal", "undecided", "signs", "states")
-    legend = [*(head(f"legend.{key}") for key in signs), *own_legend(data, [name])]
+    verdicts = ("decided", "equal", "undecided")
+    signs = ("grows", "shrinks", "constant", "peaks", "dips", "open", "odd", "incorrect", "oom")
+    sign = Markup("<span class='signs'>{}</span>")
+    legend: list[Words] = [head(f"legend.{key}") for key in verdicts]
+    legend += [sign.format(head(f"legend.{key}")) for key in signs]
+    legend += own_legend(data, [name])
     return Table(columns, rows, groups, 2, legend=legend, kind="summary") if rows else None
 
 
@@ -404,11 +428,7 @@ def _has_twins(s: Sweep) -> bool:
     return any(is_packed(s.data, name) for name in s.names)
 
 
-def _title_cell(s: Sweep) -> Cell:
-    return Cell(in_both(s.data.titles[s.name]))
-
-
-def _sweep_row(s: Sweep, name: str) -> Row | None:
+def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
     base, at_ends = s.data.baseline, ends(s, [s.data.baseline, name])
     if not at_ends:
         return None
@@ -419,18 +439,16 @@ def _sweep_row(s: Sweep, name: str) -> Row | None:
         speed(at(leads, first)), speed(at(leads, last)), SIGNS.get(change(usual), "?")
     )
     shares = [_share(memory, name, base, v) for v in (first, last)]
-    cells: list[Words | Cell] = [
-        _title_cell(s),
+    return [
         f"{s.symbol} = {first} → {last}",
         growth(work[first], work[last]),
         *(growth(number(total, first, n), number(total, last, n)) for n in (base, name)),
         lead,
         " → ".join(shares) if all(shares) else "",
     ]
-    return Row(cells)
 
 
-def _mask_row(s: Sweep, name: str) -> Row | None:
+def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     base, on = s.data.baseline, s.variants[-1]
     at_ends = ends(s, [base, name], TOTAL, on)
     if not at_ends:
@@ -440,15 +458,13 @@ def _mask_row(s: Sweep, name: str) -> Row | None:
     masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
     known = [row for row in leads if row is not None]
     sign = SIGNS.get(change(pd.DataFrame(known)), "?") if len(known) > 1 else ""
-    cells: list[Words | Cell] = [
-        _title_cell(s),
+    return [
         f"{s.symbol} = {last}",
         "×0.5",
         *("" if row is None else f"×{times(1 / row.x)}" for row in masked.values()),
         Markup("{} → {} {}").format(*map(speed, leads), sign),
         _share(s.medians(MEMORY, on), name, base, last),
     ]
-    return Row(cells)
 
 
 def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
@@ -465,18 +481,18 @@ def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
     ]
     value = int(summary.runs.index.unique("at")[0])
     rows = []
-    for name in summary.names:
+    for name in ran(summary):
         cells: list[Words | Cell] = [mark(data, name)]
         for metric in shown:
             lead = Markup("")
             if (name != data.baseline and not metric.derived) or metric in benchmark.totals:
                 row = at(summary.speed(metric.name, name), value)
                 lead = LEAD.format(speed(row)) if row is not None else lead
-            text = value_of(summary, metric.name, name, value)
+            text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
             cells.append(Cell(Markup("{}{}").format(text, lead), numbers.at(summary, name, value)))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
-    run = benchmark.all_parameters(summary.plan["runs"][0])
-    stated = benchmark.stated([run])
-    legend = [", ".join(f"{p.symbol} = {run[p.name]}" for p in stated if not p.is_variant)]
+    given = benchmark.all_parameters(summary.plan["runs"][0])
+    stated = benchmark.stated([given])
+    legend = [", ".join(f"{p.symbol} = {given[p.name]}" for p in stated if not p.is_variant)]
     kind = f"headline {kind_of(summary)}"
     return Table(["", *map(titled, shown)], rows, legend=legend, kind=kind)
