@@ -10,7 +10,7 @@ import yaml
 from fontTools.ttLib import TTFont
 
 from flashlab.pictures import MAX_BYTES
-from flashlab.telling.glyphs import FONTS, STAND_IN, covered, legible, legible_plan
+from flashlab.telling.glyphs import FONTS, STAND_IN, covered, legible
 
 NAMES = "翊瑄瑋芊叡旻霈晟煒喆峯堃犇淼"
 """Characters of common Taiwanese names that Big5 level 1 lacks."""
@@ -83,24 +83,3 @@ def test_what_shows_nothing_or_has_another_form_is_no_loss(
 ) -> None:
     assert legible(text, "author.name") == shown
     assert caplog.records == []
-
-
-def test_titles_and_labels_of_a_plan_are_legible_and_nothing_else_changes(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    plan = {
-        "name": "seq_len",
-        "implementations": [{"name": "Mine", "style": 1, "label": {"zh_TW": "我的", "en": "🦆"}}],
-        "records": [{"path": "results/🦆.json"}],
-    }
-    assert "title" not in legible_plan(plan)
-    caplog.clear()
-    shown = legible_plan(plan, {"seq_len": {"zh_TW": "長度", "en": "Length 🚀"}})
-    assert shown == {
-        **plan,
-        "title": {"zh_TW": "長度", "en": "Length 〓"},
-        "implementations": [{"name": "Mine", "style": 1, "label": {"zh_TW": "我的", "en": "〓"}}],
-    }
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("kernel Mine: LABEL.en: the report's fonts lack 🦆")
-    assert said[1].startswith("experiment seq_len: title.en: the report's fonts lack 🚀")

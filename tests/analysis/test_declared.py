@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,52 +13,6 @@ from planted.sorting import NAME, sorting
 
 from flashlab.analysis.comparison_rows import FIRST
 from flashlab.benchmarks.registry import BENCHMARKS
-
-# Sizes that vary
-
-
-@pytest.mark.parametrize(
-    ("sizes", "parameter", "varying", "covaried"),
-    [
-        # The heads stay: the embedding is the head dimension by another name.
-        (lambda d: {"emb_dim": 4 * d}, "head_dim", ["emb_dim", "head_dim"], []),
-        (lambda d: {"num_heads": 64 // d}, "head_dim", ["num_heads", "head_dim"], []),
-        (
-            lambda d: {"num_heads": d // 4, "emb_dim": d * d // 4},
-            "head_dim",
-            ["num_heads", "emb_dim", "head_dim"],
-            ["num_heads", "emb_dim"],
-        ),
-        (
-            lambda d: {"emb_dim": 4 * d, "seq_len": 4096 // d},
-            "head_dim",
-            ["seq_len", "emb_dim", "head_dim"],
-            ["seq_len"],
-        ),
-        (lambda n: {"seq_len": n}, "seq_len", ["seq_len"], []),
-        (
-            lambda n: {"seq_len": n, "batch_size": 512 // n},
-            "seq_len",
-            ["batch_size", "seq_len"],
-            ["batch_size"],
-        ),
-        # The head dimension follows from the heads, and varies with nothing of its own.
-        (lambda h: {"num_heads": h}, "num_heads", ["num_heads", "head_dim"], []),
-    ],
-)
-def test_an_experiment_knows_what_varies_along_with_its_parameter(
-    experiment: Plant,
-    sizes: Callable[[int], Mapping[str, int]],
-    parameter: str,
-    varying: list[str],
-    covaried: list[str],
-) -> None:
-    runs = {"Flash2": {8: {}, 16: {}, 32: {}}}
-    found = experiment(runs, "swept", parameter, sizes=sizes)
-    assert found.values == [8, 16, 32]
-    assert [each.name for each in found.varying] == varying
-    assert [each.name for each in found.covaried] == covaried
-
 
 # A metric where higher is better, in a benchmark with any variants
 

@@ -7,7 +7,6 @@ import pytest
 from flashlab.analysis.launched import (
     COUNTERS,
     Launched,
-    by_class,
     class_of,
     kernels_cell,
     read_kernels,
@@ -55,16 +54,6 @@ def test_the_cell_keeps_each_kernel_in_order_of_launch() -> None:
     assert read_kernels(cell, "forward_time") == [
         Launched(kind, 1, 0.5, 1e9, 20.0, 30.0, 90.0) for kind in ("copy", "product")
     ]
-
-
-def test_what_a_class_reaches_is_weighted_by_the_time_of_its_kernels() -> None:
-    kernels = [
-        Launched("copy", 1, 1.0, 1e9, 0.0, 10.0, 90.0),
-        Launched("product", 1, 2.0, 1e9, 80.0, 80.0, 20.0),
-        Launched("copy", 1, 3.0, 2e9, 0.0, 50.0, 10.0),
-    ]
-    copies = Launched("copy", 2, 4.0, 3e9, 0.0, 40.0, 30.0)
-    assert by_class(kernels) == [copies, kernels[1]]
 
 
 def test_without_all_counters_or_of_operators_there_is_no_cell() -> None:

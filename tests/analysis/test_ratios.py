@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.analysis import ratios, replication
-from flashlab.analysis.ratios import Ratio, rounded, rounded_off_margin
+from flashlab.analysis.ratios import Ratio
 from flashlab.statistics import MARGIN
 
 
@@ -45,22 +44,6 @@ def test_the_inverse_of_a_ratio_has_the_opposite_verdict(a: float, b: float, c: 
     found = Ratio(128, estimate, low, high, 30)
     inverse = Ratio(128, 1 / estimate, 1 / high, 1 / low, 30)
     assert inverse.verdict == OPPOSITE.get(found.verdict, found.verdict)
-
-
-@given(factors)
-def test_a_printed_ratio_is_on_the_side_of_the_margin_that_decided(ratio: float) -> None:
-    assume(ratio in (1.05, 1 / 1.05) or abs(abs(math.log(ratio)) - math.log(1.05)) > 1e-6)
-    printed = rounded_off_margin(ratio)
-    assert printed == pytest.approx(ratio, rel=5e-3)
-    assert (printed > 1.05) == (ratio > 1.05)
-    assert (printed < rounded(1 / 1.05, 9)) == (ratio < 1 / 1.05)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "printed"), [(1.0512, 1.051), (1.0488, 1.049), (1.0573, 1.06), (0.9521, 0.952)]
-)
-def test_more_digits_are_printed_beside_the_margin_alone(ratio: float, printed: float) -> None:
-    assert rounded_off_margin(ratio) == printed
 
 
 def test_the_margin_is_that_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:

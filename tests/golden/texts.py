@@ -128,8 +128,8 @@ class Planted:
 
 
 GOLDEN: Sequence[Recorded | Planted] = (
-    Recorded("attention", "config.yaml", drawn=("strips", "longest", "effects-causal")),
-    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("effects-causal",)),
+    Recorded("attention", "config.yaml", drawn=("strips",)),
+    Recorded("lab5", "config.yaml", own=("config.yaml",)),
     Recorded(
         "ladder",
         "ladder.yaml",
@@ -141,9 +141,8 @@ GOLDEN: Sequence[Recorded | Planted] = (
         "config.yaml",
         keys={"dataset": "cpu"},
         data=FOLDER / "cpu.tar.xz",
-        drawn=("effects-causal",),
     ),
-    Planted("planted-sorting", sorting.REPORT, drawn=("strips", "longest")),
+    Planted("planted-sorting", sorting.REPORT, drawn=("strips",)),
     Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
     Planted("simulated-ladder", ladder.SIMULATED),
     Planted("planted-training", training.REPORT),

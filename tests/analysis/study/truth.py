@@ -42,6 +42,7 @@ class Truth:
 
     def __init__(self, dataset: Planted) -> None:
         self.names, self.sweep = dataset.names, dataset.sweep
+        self.masks = sorted({shape.causal for _, shape, _ in dataset.passes})
         self._times: dict[tuple[str, bool, str], dict[int, float]] = {}
         for (name, shape, timed), planted in dataset.passes.items():
             if (name, shape) not in dataset.failed:

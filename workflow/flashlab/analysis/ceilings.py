@@ -93,12 +93,6 @@ class Ceilings:
     matrix: Mapping[str, Ceiling]
     copy: Ceiling
 
-    @property
-    def drifted(self) -> frozenset[str]:
-        """The dtypes whose ceilings drifted, and ``copy``."""
-        ceilings = {**self.matrix, COPY: self.copy}
-        return frozenset(name for name, ceiling in ceilings.items() if ceiling.has_drifted)
-
 
 def _median(samples: np.ndarray[Any, Any]) -> float:
     """As numpy's, which takes four times as long for so few: steps need hundreds of them."""

@@ -6,14 +6,13 @@ import csv
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import read_json
 
 TABLES = ("runs", "metrics", "samples")
 """The tables of an experiment; of a benchmark with curves, these too (`table_names`)."""
@@ -144,24 +143,6 @@ Samples = Sequence[Sequence[float]]
 """The samples of each process, in order of the processes and of measurement."""
 
 
-def read_curves(path: Path, benchmark: Benchmark) -> dict[SampleKey, list[float]]:
-    """The steps of each curve of each run, by the run's keys and the curve's name.
-
-    Of several processes those of the first that has the curve.
-    """
-    if not path.is_file():
-        return {}
-    keys = (*run_keys(benchmark), "metric")
-    found: dict[SampleKey, tuple[int, list[float]]] = {}
-    rows = read_table(path, benchmark)
-    for row in sorted(rows, key=lambda row: (row["process"], row["index"])):
-        key = tuple([row[column] for column in keys])
-        process, steps = found.setdefault(key, (row["process"], []))
-        if row["process"] == process:
-            steps.append(row["value"])
-    return {key: steps for key, (_, steps) in found.items()}
-
-
 PROCESSES_DIFFER = "processes_differ"
 """The code of the warning on a run whose processes ended differently, or, with a metric, whose
 exact values differ."""
@@ -244,7 +225,6 @@ class Experiment:
     metrics: Sequence[Row]
     samples: Mapping[SampleKey, Samples] = field(default_factory=dict, repr=False)
     records: Sequence[Row] = ()
-    curves: Mapping[SampleKey, list[float]] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -273,11 +253,6 @@ class Experiment:
         """True if the swept values are sizes, along which metrics may grow."""
         return bool(self.plan["sweep"]) and not self.parameter.nominal
 
-    @property
-    def is_of_problems(self) -> bool:
-        """True if the values of the sweep name whole problems, each of which stands by itself."""
-        return self.parameter.stands_for is not None
-
     @cached_property
     def packed(self) -> dict[str, str]:
         """The implementation with separate inputs, by the name of its twin with packed ones."""
@@ -293,25 +268,13 @@ class Experiment:
     @property
     def has_alternatives(self) -> bool:
         """True if its runs are alternatives at one setting, which has a name and no size."""
-        is_named = self.parameter.nominal and not self.is_of_problems
+        is_named = self.parameter.nominal and self.parameter.stands_for is None
         return not self.is_summary and is_named and len(self.values) == 1
 
     @cached_property
     def implementations(self) -> list[str]:
         """Names of the implementations, in the plan's order."""
         return [entry["name"] for entry in self.plan["implementations"]]
-
-    @cached_property
-    def steps(self) -> list[tuple[str, str]]:
-        """Pairs of a step and the next one, in the plan's order."""
-        entries = self.plan["implementations"]
-        pairs = ((entry.get("previous"), entry["name"]) for entry in entries)
-        return [(before, name) for before, name in pairs if before in self.implementations]
-
-    @cached_property
-    def step_names(self) -> list[str]:
-        """The steps, and the implementation that the first one is compared with."""
-        return list(dict.fromkeys(name for pair in self.steps for name in pair))
 
     @property
     def is_simulated(self) -> bool:
@@ -327,46 +290,6 @@ class Experiment:
     def values(self) -> list[int]:
         """The values of the parameter that were asked for, whatever became of their runs."""
         return sorted({self.value_of(row) for row in self.runs})
-
-    @cached_property
-    def varying(self) -> list[Parameter]:
-        """The sizes that take more than one value, derived ones too, in order of declaration.
-
-        A derived parameter that only names sizes is left out, unless it is swept.
-        """
-        sizes = (p for p in self.stated if not p.is_variant and self._varies(p))
-        return [p for p in sizes if p == self.parameter or not (p.derive and p.nominal)]
-
-    @property
-    def covarying(self) -> list[Parameter]:
-        """Those that vary along with the swept one."""
-        return [p for p in self.varying if p != self.parameter]
-
-    @cached_property
-    def varying_variants(self) -> list[Parameter]:
-        """The variants of which several values were asked for, in order of declaration."""
-        return [p for p in self.benchmark.variants if self._varies(p)]
-
-    def telling(self, variant: Variant) -> dict[str, Value]:
-        """A variant's values of the parameters that vary among the requested variants."""
-        several = {parameter.name for parameter in self.varying_variants}
-        return {name: value for name, value in variant if name in several}
-
-    def _varies(self, parameter: Parameter) -> bool:
-        return len({row[parameter.name] for row in self.runs}) > 1
-
-    @cached_property
-    def covaried(self) -> list[Parameter]:
-        """The sizes that vary along with the parameter and do not merely follow from it."""
-        others = [p for p in self.varying if p != self.parameter and p.derive is None]
-        sources = [p for p in others if p.name in self.parameter.derived_from]
-        # One source that varies is the swept parameter by another name.
-        return [p for p in others if p not in sources] if len(sources) == 1 else others
-
-    @cached_property
-    def device(self) -> str:
-        """Name of the device, or its kind where the records do not tell."""
-        return device_of(self.runs)
 
     def variant_of(self, row: Row) -> Variant:
         """The variant of a row of any table."""
@@ -424,17 +347,6 @@ class Experiment:
         """The row of one metric of a run."""
         return self._metric_by_run[(*self.key_of(run), metric)]
 
-    def counters_of(self, run: Row, timed: str) -> dict[str, float]:
-        """The counters of the pass behind a timed metric, by their quantities' names.
-
-        Empty where they were not read.
-        """
-        rows = {
-            metric.quantity.name: self._metric_by_run.get((*self.key_of(run), metric.name))
-            for metric in self.benchmark.counters_on(run["device"]).get(timed, ())
-        }
-        return {name: row["value"] for name, row in rows.items() if row and row["status"] == "ok"}
-
     def run_at(self, implementation: str, variant: Variant, value: int) -> Row | None:
         """The run at a value of the sweep, None where none was asked for."""
         rows = self.run_rows(implementation, variant)
@@ -448,94 +360,6 @@ class Experiment:
         """The mean in each process behind a row of the metric table; empty for samples."""
         name = MEAN.format(metric=row["metric"])
         return [value for (value,) in self.samples.get((*self.key_of(row), name), [])]
-
-    def curve_of(self, run: Row, curve: str) -> list[float]:
-        """A curve of a run; empty where it has none."""
-        return self.curves.get((*self.key_of(run), curve), [])
-
-    @cached_property
-    def ordered(self) -> list[Row]:
-        """The runs as tables show them: by implementation in the plan's order, variant, value."""
-        position = {name: i for i, name in enumerate(self.implementations)}
-
-        def place(row: Row) -> tuple[Any, ...]:
-            return position[row["implementation"]], self.variant_of(row), self.value_of(row)
-
-        return sorted(self.runs, key=place)
-
-    def in_variant(self, variant: Variant) -> Experiment:
-        """The same with the runs of one variant alone."""
-        runs = [run for run in self.runs if self.variant_of(run) == variant]
-        metrics = [row for row in self.metrics if self.variant_of(row) == variant]
-        return replace(self, runs=runs, metrics=metrics)
-
-    def in_order(self, names: Sequence[str]) -> Experiment:
-        """The same with its implementations in the order of `names`."""
-        entries = sorted(self.plan["implementations"], key=lambda e: names.index(e["name"]))
-        return replace(self, plan={**self.plan, "implementations": entries})
-
-
-def sections_of(experiments: Sequence[Experiment]) -> list[list[Experiment]]:
-    """The experiments by section: neighbours that differ in one fixed parameter share one.
-
-    All of them sweep the same values with the same implementations; each has a single variant and
-    differs in one given parameter, fixed in both, from another one of its section.
-    """
-    groups: list[list[Experiment]] = []
-    for experiment in experiments:
-        if groups and any(_differ_in_one(experiment, other) for other in groups[-1]):
-            groups[-1].append(experiment)
-        else:
-            groups.append([experiment])
-    return groups
-
-
-def ladder_of(experiments: Iterable[Experiment]) -> Experiment | None:
-    """The first experiment of a section whose implementations are steps; None for none."""
-    return next((each for each in experiments if each.steps and not each.is_summary), None)
-
-
-def _differ_in_one(one: Experiment, other: Experiment) -> bool:
-    """True if two experiments differ in one fixed parameter alone."""
-    if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
-        return False
-    if one.implementations != other.implementations or one.values != other.values:
-        return False
-    first, second = fixed_of(one), fixed_of(other)
-    if first.keys() != second.keys() or _along(one) != _along(other):
-        return False
-    return sum(first[name] != second[name] for name in first) == 1
-
-
-def _given_in(experiment: Experiment) -> list[Parameter]:
-    """The given parameters that say something of an experiment's runs."""
-    return [p for p in experiment.benchmark.given if p in experiment.stated]
-
-
-def fixed_of(experiment: Experiment) -> dict[str, Value]:
-    """The given parameters that have one value, with it; without any runs, none."""
-    found = {}
-    for parameter in _given_in(experiment):
-        values = {row[parameter.name] for row in experiment.runs}
-        if parameter != experiment.parameter and len(values) == 1:
-            found[parameter.name] = values.pop()
-    return found
-
-
-def _along(experiment: Experiment) -> set[tuple[Any, ...]]:
-    """The values of the given parameters that vary along with the swept one."""
-    names = [p.name for p in _given_in(experiment) if p.name not in fixed_of(experiment)]
-    return {tuple(row[name] for name in names) for row in experiment.runs}
-
-
-def device_of(runs: Iterable[Row]) -> str:
-    """Names of the devices of these runs, or their kinds where no record states a name.
-
-    A run that ended in an error may not have come to know its device.
-    """
-    rows = list(runs)
-    names = {row["device_name"] for row in rows if row["device_name"]}
-    return ", ".join(sorted(names or {row["device"] for row in rows}))
 
 
 def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
@@ -604,32 +428,12 @@ def use_metrics(benchmark: Benchmark) -> list[Metric]:
     return chosen[:1] if len(chosen) == 1 else [chosen[0], chosen[-1]]
 
 
-def shares_of_best(metric: Metric, values: Mapping[str, float]) -> dict[str, float]:
-    """The speed of each implementation as a share of the best one's, by its value of a metric."""
-    if metric.higher_is_better:
-        best = max(values.values(), default=1.0)
-        return {name: value / best for name, value in values.items()}
-    best = min(values.values(), default=1.0)
-    return {name: best / value for name, value in values.items()}
-
-
-def step_metric(experiment: Experiment) -> Metric:
-    """The metric in which a ladder's steps are compared: the last that ranks implementations."""
-    return chosen_metrics(experiment.benchmark)[-1]
-
-
 def read_experiment(plan: Mapping[str, Any], tables: Path) -> Experiment:
     """The sweep of a planned experiment from its folder of `tables`, without samples."""
     benchmark = find_benchmark(plan["benchmark"])
     folder = tables / plan["name"]
     records: list[Row] = [*read_table(folder / "runs.csv", benchmark)]
     metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
-    curves = read_curves(folder / "curves.csv", benchmark)
     runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
     benchmark = benchmark.having({row["metric"] for row in metrics}).on(runs[0]["device"])
-    return Experiment(plan, benchmark, runs, metrics, {}, records, curves)
-
-
-def read_planned_experiment(plan_file: Path, tables: Path) -> Experiment:
-    """The sweep of the experiment planned in a file (``plan/experiments/<name>.json``)."""
-    return read_experiment(read_json(plan_file), tables)
+    return Experiment(plan, benchmark, runs, metrics, {}, records)

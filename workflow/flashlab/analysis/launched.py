@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from flashlab.telling.codes import by_code
@@ -84,20 +83,3 @@ def kernels_cell(details: Mapping[str, Any]) -> dict[str, list[list[Any]]] | Non
 def read_kernels(cell: Mapping[str, Sequence[Sequence[Any]]], metric: str) -> list[Launched]:
     """The kernels of the pass that a metric times, in order of launch."""
     return [Launched(kind, 1, *counted) for _, kind, *counted in cell[metric]]
-
-
-def by_class(kernels: Sequence[Launched]) -> list[Launched]:
-    """The kernels of each class together, the class that takes longest first."""
-    found = []
-    for kind in CLASSES:
-        mine = [kernel for kernel in kernels if kernel.kind == kind]
-        times = [kernel.milliseconds for kernel in mine]
-        if not any(times):
-            continue
-        shares = (
-            fmean([getattr(kernel, share) for kernel in mine], times)
-            for share in ("tensor", "compute", "memory")
-        )
-        moved = sum(kernel.bytes for kernel in mine)
-        found.append(Launched(kind, len(mine), sum(times), moved, *shares))
-    return sorted(found, key=lambda kernel: -kernel.milliseconds)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flashlab import statistics
-from flashlab.analysis.experiment import EXACT_DIGITS
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.replication import interval_of
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
@@ -53,29 +52,6 @@ def verdict_of(
     if math.log(high) < -limit:
         return "below"
     return "equal" if math.log(low) >= -limit and math.log(high) <= limit else "inconclusive"
-
-
-def rounded_off_margin(ratio: float) -> float:
-    """As printed: with more digits where the fewest would put it on the margin or across it."""
-    return _rounded_off(ratio, 1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
-
-
-def _is_same_side(value: float, printed: float, ends: Sequence[float]) -> bool:
-    """True if a printed number is above, below and on the same ends as its value."""
-    return all((printed > end, printed < end) == (value > end, value < end) for end in ends)
-
-
-def rounded_off_one(ratio: float) -> float:
-    """A ratio of exact values as printed: 1 only where they are equal."""
-    return _rounded_off(ratio, 1.0)
-
-
-def _rounded_off(ratio: float, *ends: float) -> float:
-    for digits in range(SIGNIFICANT_DIGITS, EXACT_DIGITS):
-        printed = rounded(ratio, digits)
-        if _is_same_side(ratio, printed, ends):
-            return printed
-    return rounded(ratio, EXACT_DIGITS)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from flashlab.analysis.experiment import (
     Row,
     SampleKey,
     chosen_metrics,
-    read_table,
     run_keys,
     with_warnings,
 )
@@ -84,10 +83,6 @@ class RunEstimates:
         keys = run_keys(benchmark)
         self._rows = {(*(row[name] for name in keys), row["metric"]): row for row in rows}
 
-    def of(self, experiment: Experiment, run: Row, metric: str) -> Row | None:
-        """The row of a metric of a run; None where it has no numbers."""
-        return self._rows.get((*experiment.key_of(run), metric))
-
     @cached_property
     def warnings(self) -> Warnings:
         """The warnings derived from samples, by the run's key (`Experiment.key_of`)."""
@@ -108,8 +103,3 @@ def write_run_estimates(path: Path, rows: Sequence[Row], benchmark: Benchmark) -
         {**row, "warnings": canonical(row["warnings"]) if row["warnings"] else None} for row in rows
     ]
     write_csv(path, (*run_keys(benchmark), *COLUMNS), written)
-
-
-def read_run_estimates(path: Path, benchmark: Benchmark) -> RunEstimates:
-    """The table as it was written."""
-    return RunEstimates(read_table(path, benchmark), benchmark)

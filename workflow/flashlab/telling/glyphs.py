@@ -11,11 +11,8 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 FONTS = Path(__file__).parents[3] / "templates" / "fonts"
 STAND_IN = "〓"
@@ -81,20 +78,3 @@ def legible(text: str, place: str) -> str:
 def cut(text: str, longest: int) -> str:
     """`text`, or its first characters and …, `longest` in all."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def legible_plan(
-    plan: Mapping[str, Any], titles: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-) -> dict[str, Any]:
-    """An experiment's plan with its implementations' labels legible, and its title, if given."""
-
-    def in_all(texts: Mapping[str, str], place: str) -> dict[str, str]:
-        return {name: legible(text, f"{place}.{name}") for name, text in texts.items()}
-
-    entries = [
-        {**entry, "label": in_all(entry["label"], f"kernel {entry['name']}: LABEL")}
-        for entry in plan["implementations"]
-    ]
-    name = plan["name"]
-    title = {"title": in_all(titles[name], f"experiment {name}: title")} if name in titles else {}
-    return {**plan, **title, "implementations": entries}
