@@ -335,7 +335,7 @@ def test_a_rate_far_beyond_the_ceiling_makes_a_run_implausible_and_keeps_its_num
     run = replace(run, device=device)
     forward = ATTENTION.metric("forward_time")
     assert forward.work is not None
-    ceiling = forward.work.operations(run) / 1e-3 / share
+    ceiling = forward.work(run) / 1e-3 / share
     records = [
         record_of(run, forward=[0.001] * 12, backward=[1.0] * 12),
         record_of(run, forward=[1.0] * 12, backward=[1.0] * 12, sources={"process": 1}),

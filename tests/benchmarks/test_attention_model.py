@@ -65,15 +65,3 @@ def test_the_model_covers_both_implementations_with_the_devices_workspaces(
     assert modelled("Pytorch", TORCH, device, batch_size=batch_size) == naive
     flash = costs.flash2_peak_memory(shape) / MIB
     assert modelled("Flash2", FLASH, device, batch_size=batch_size) == flash
-
-
-def test_the_scores_that_exceed_the_cache_count_as_moved_by_the_naive_implementation() -> None:
-    shape, cache = Shape(16, 1024, 32, 2048, False), 60 * 2**20
-    compulsory = costs.compulsory_bytes(shape, "float16")["forward"]
-    assert compulsory == 2**28
-    moved = costs.naive_fewest_bytes(shape, "float16", cache)
-    assert moved["forward"] == compulsory + 4 * (2**30 - cache)  # an H200 counted 4.87e9
-    small = replace(shape, seq_len=128)
-    assert costs.naive_fewest_bytes(small, "float16", cache) == costs.compulsory_bytes(
-        small, "float16"
-    )

@@ -142,7 +142,7 @@ def dataset_of(
             for metric in benchmark.metrics if not isinstance(result, str) else ():
                 if metric.work:
                     key = (of, words, "operations", name, size)
-                    values[key] = metric.work.operations(shape)
+                    values[key] = metric.work(shape)
                     break
     plan["runs"] = [{"device": "cuda"}]
     table = pd.DataFrame(runs)

@@ -11,7 +11,7 @@ from grading.conftest import OWN_CHECKS
 from planted.classes import MEMORY
 
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.costs import compulsory_bytes
+from flashlab.benchmarks.attention.costs import compulsory_tensors
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device, known_devices
 from flashlab.lab5.assigning import File
@@ -123,9 +123,9 @@ SHORT = "Flash2", Shape(2**18, 16, 1, 8, False)
 
 def test_what_need_not_move_is_not_counted() -> None:
     """A fused kernel moves what is compulsory, the other its scores too, and the L2 holds some."""
-    compulsory, naive = compulsory_bytes(SHORT[1], "float16"), Shape(2, 2048, 32, 2048, False)
-    assert [bytes_moved(SHORT, name, 0) for name in PASSES] == [compulsory[n] for n in PASSES]
-    least = compulsory_bytes(naive, "float16")["forward"]
+    compulsory, naive = compulsory_tensors(SHORT[1], "float16"), Shape(2, 2048, 32, 2048, False)
+    assert [bytes_moved(SHORT, name, 0) for name in PASSES] == [sum(compulsory[n]) for n in PASSES]
+    least = sum(compulsory_tensors(naive, "float16")["forward"])
     assert bytes_moved(("Pytorch", naive), "forward", 0) == least + 4 * 2 * 64 * 2048**2
     size = 2.0 * 2**18 * 16 * 8
     assert bytes_moved(SHORT, "backward", size) == 4 * size

@@ -48,4 +48,4 @@ def timed_metrics(benchmark: Benchmark) -> list[Metric]:
 def operations(metric: Metric, parameters: Mapping[str, Any]) -> float:
     """The operations of a metric that has work, for a run with these parameters."""
     assert metric.work is not None
-    return metric.work.operations(parameters)
+    return metric.work(parameters)

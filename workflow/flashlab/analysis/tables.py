@@ -232,7 +232,7 @@ def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> di
     if (known := measured.rows.get(metric.name)) is not None:
         return known
     measured.rows[metric.name] = row = _empty_row(measured.run, metric, measured.status)
-    row["GFLOP"] = metric.work.operations(measured.run) / 1e9 if metric.work else None
+    row["GFLOP"] = metric.work(measured.run) / 1e9 if metric.work else None
     if records := measured.with_numbers:
         behind = benchmark.measured_behind(metric.name)
         if all(name in record.metrics for record in records for name in behind):

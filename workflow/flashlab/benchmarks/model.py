@@ -127,32 +127,16 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class Work:
-    """The least work of a timed metric: floating-point operations, and bytes to move.
-
-    `compulsory_bytes` are those of any implementation, for a dtype. `fewest_bytes` are those that
-    the implementation of a run is known to move on a device of this name: more than the compulsory
-    ones where its own intermediate results exceed the cache.
-    """
-
-    operations: Callable[[Parameters], float]
-    compulsory_bytes: Callable[[Parameters, str], int]
-    fewest_bytes: Callable[..., int]
-
-
-@dataclass(frozen=True)
 class Account:
     """The parts of an exact metric's value, by a model.
 
     `parts` gives the value of each part by its name, from the arguments of an exact model; the
     parts add up to the value, also where that is exact only up to the allocator's rounding. None
-    for a run that the model does not describe. `labels` name the parts within a sentence.
-    `capacity` is how much a device of this name holds, in the metric's unit, None where that is not
-    known.
+    for a run that the model does not describe. `capacity` is how much a device of this name holds,
+    in the metric's unit, None where that is not known.
     """
 
     parts: Callable[..., Mapping[str, float] | None]
-    labels: Mapping[str, Texts]
     capacity: Callable[[str | None], float | None]
 
 
@@ -161,7 +145,7 @@ class Metric:
     """One measured or derived quantity of a run.
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
-    has several (none for a total of others). `work` is the least work of a time.
+    has several (none for a total of others). `work` gives the operations of a time.
     A run may lack a metric that is `optional`: its implementation has no such part, its device does
     not tell, it was not asked for, or the record is older than the metric. A measured one that is
     `only_shown` is compared with nothing.
@@ -174,7 +158,7 @@ class Metric:
     labels: Texts
     part: Texts = field(default_factory=dict)
     derived: Derived | None = None
-    work: Work | None = None
+    work: Callable[[Parameters], float] | None = None
     exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
     optional: bool = False
@@ -226,18 +210,17 @@ class Benchmark:
     are parameters that follow from one another. `counters` are those of the pass behind a timed
     metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs
     those passes. `naive` names the implementation that does nothing clever, which any other should
-    beat. `gated` are the words for what the correctness gate compares, by the names in a record;
-    `checked_again` says whether it does so after the timing too. `top_level_keys` gives what a
-    record holds beside our own keys, for readers of another format. `whole` names a time that
-    others are parts of, `occupied` a time and how much of it the device is busy. `variables` are
-    environment variables of the measuring process, by kind of device. On a kind of device in
-    `simulated`, a simulator runs the implementations: their times are compared with nothing.
-    `curves` are what a run gives step by step. `protocols` are ways of measuring of the benchmark's
-    own: each with what gives its settings. `size` says in words how large a problem is, beside its
-    parameters. `dtypes` are those that `auto` stands for, by kind of device. `settings_file` reads
-    the file that ``hyper_param=`` names as keys of a configuration, for these experiments, and
-    lines about what it does not take of it; ValueError with the remedy where it cannot. `absent`
-    are the optional metrics that certain records lack (`having`).
+    beat. `gated` are the words for what the correctness gate compares, by the names in a record.
+    `top_level_keys` gives what a record holds beside our own keys, for readers of another format.
+    `whole` names a time that others are parts of, `occupied` a time and how much of it the device
+    is busy. `variables` are environment variables of the measuring process, by kind of device. On a
+    kind of device in `simulated`, a simulator runs the implementations: their times are compared
+    with nothing. `curves` are what a run gives step by step. `protocols` are ways of measuring of
+    the benchmark's own: each with what gives its settings. `size` says in words how large a problem
+    is, beside its parameters. `dtypes` are those that `auto` stands for, by kind of device.
+    `settings_file` reads the file that ``hyper_param=`` names as keys of a configuration, for these
+    experiments, and lines about what it does not take of it; ValueError with the remedy where it
+    cannot. `absent` are the optional metrics that certain records lack (`having`).
     """
 
     name: str
@@ -252,7 +235,6 @@ class Benchmark:
     counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
-    checked_again: bool = False
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
     whole: str | None = None
     occupied: tuple[str, str] | None = None

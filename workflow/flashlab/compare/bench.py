@@ -120,7 +120,7 @@ def _describe_pass(
     described: dict[str, Any] = {"pass": name.removesuffix("_time")}
     if timed is not None:
         assert metric.work is not None  # a pass is a timed metric
-        rate = metric.work.operations(candidate.run) / timed["milliseconds"] / 1e9
+        rate = metric.work(candidate.run) / timed["milliseconds"] / 1e9
         share = rate / ceiling.rate if ceiling else None
         beyond = bool(ceiling and share and is_implausible(share, ceiling.device))
         described |= {**timed, "rate": rate, "share": share, IMPLAUSIBLE: beyond}

@@ -64,40 +64,6 @@ def compulsory_tensors(shape: Shape, dtype: str) -> dict[str, tuple[int, ...]]:
     return {"forward": (inputs, out), "backward": (inputs, out, inputs)}
 
 
-def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
-    """Bytes that any implementation of a pass must move: 4·B·N·E elements forward, 7 backward.
-
-    Those are of as many heads of k and v as of q; fewer are less. The sum of `compulsory_tensors`.
-    What one implementation moves beyond that, such as the N × N scores of the naive one, is not
-    compulsory.
-    """
-    tensors = compulsory_tensors(shape, dtype)
-    return {name: sum(sizes) for name, sizes in tensors.items()}
-
-
-NAIVE_SCORE_PASSES = {"forward": 4, "backward": 7}
-"""The least number of times that the naive implementation reads or writes a tensor of all scores.
-
-Forward: the product writes the scores, softmax reads them and writes the weights, the product with
-v reads those. Backward: dP is written; softmax's derivative reads P and dP and writes dS; the
-products for dQ and dK each read dS, that for dV reads P.
-"""
-
-
-def naive_fewest_bytes(shape: Shape, dtype: str, cache: int) -> dict[str, int]:
-    """Bytes that the naive implementation of a pass moves at least, with a cache of this size.
-
-    What one kernel writes and the next one reads stays in the cache as far as it fits, so of each
-    tensor of scores at least what exceeds the cache is moved.
-    """
-    scores = shape.batch_size * shape.num_heads * shape.seq_len**2 * ELEMENT_SIZE[dtype]
-    beyond = max(0, scores - cache)
-    return {
-        name: moved + NAIVE_SCORE_PASSES[name] * beyond
-        for name, moved in compulsory_bytes(shape, dtype).items()
-    }
-
-
 # Peak memory in float16 on CUDA
 #
 # Each formula adds up the tensors that are alive at the peak. It holds to the byte where PyTorch's

@@ -5,7 +5,7 @@ B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H, H_kv num_kv_heads th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flashlab.benchmarks.attention import costs
@@ -20,7 +20,6 @@ from flashlab.benchmarks.model import (
     Parameters,
     Product,
     Quantity,
-    Work,
     texts,
 )
 from flashlab.devices import find_device
@@ -85,22 +84,8 @@ def _of_pass(name: str, quantity: Quantity, zh_tw: str, en: str, **more: Any) ->
 # The costs of a run
 
 
-def _work(name: str) -> Work:
-    """Operations and bytes of a pass."""
-
-    def operations(parameters: Parameters) -> float:
-        return costs.flops(Shape.of(parameters))[name]
-
-    def compulsory_bytes(parameters: Parameters, dtype: str) -> int:
-        return costs.compulsory_bytes(Shape.of(parameters), dtype)[name]
-
-    def fewest_bytes(run: Run, device_name: str | None) -> int:
-        device = find_device(device_name)
-        if run.implementation != "Pytorch" or device is None:
-            return compulsory_bytes(run, run.dtype)
-        return costs.naive_fewest_bytes(Shape.of(run), run.dtype, device.l2_bytes)[name]
-
-    return Work(operations, compulsory_bytes, fewest_bytes)
+def _work(name: str) -> Callable[[Parameters], float]:
+    return lambda parameters: costs.flops(Shape.of(parameters))[name]
 
 
 def _rate(name: str) -> Derived:
@@ -163,17 +148,6 @@ def memory_capacity(device_name: str | None) -> float | None:
     return None if device is None else USABLE_MEMORY * device.memory_gb * 2**30 / costs.MIB
 
 
-MEMORY_PARTS = {
-    "scores": texts("分數矩陣（N × N）", "the N × N scores"),
-    "inputs": texts("張量 q、k、v 與其梯度或副本", "q, k and v with their gradients or copies"),
-    "output": texts("輸出與其梯度", "the output and its gradient"),
-    "accumulator": texts("累加 dQ 的 float32 張量", "the float32 accumulator of dQ"),
-    "statistics": texts("統計量（softmax）", "the softmax statistics"),
-    "generator": texts("亂數產生器的狀態", "the random generator's state"),
-    "workspaces": texts("工作區（cuBLAS）", "the cuBLAS workspaces"),
-}
-
-
 def course_keys(parameters: Parameters, metrics: Mapping[str, float | None]) -> dict[str, Any]:
     """The four keys of the course's script, which stand at the top of a record."""
     seconds: dict[str, float | None] = {}
@@ -223,7 +197,7 @@ ATTENTION = Benchmark(
             MEMORY,
             texts("峰值記憶體", "peak memory"),
             exact_model=exact_peak_memory,
-            account=Account(memory_parts, MEMORY_PARTS, memory_capacity),
+            account=Account(memory_parts, memory_capacity),
         ),
         *(_of_pass(name, ENERGY, "能量", "energy", optional=True) for name in PASSES),
         *(
@@ -236,7 +210,6 @@ ATTENTION = Benchmark(
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
     counters=counters_of({f"{name}_time": (name, words) for name, words in PASSES.items()}),
     naive="Pytorch",
-    checked_again=True,
     gated={"out": texts("前向輸出", "forward output"), "dqkv": texts("反向梯度", "gradient")},
     top_level_keys=course_keys,
 )

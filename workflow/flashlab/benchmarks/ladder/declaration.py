@@ -110,7 +110,6 @@ LADDER = Benchmark(
     entry_point="attention(q, k, v, out, stream=None)",
     counters=counters_of({"kernel_time": ("kernel", texts("", ""))}, {"cuda": COUNTED}),
     whole="process_time",
-    checked_again=True,
     gated={"out": texts("輸出", "output")},
     variables={"cpu": {"NUMBA_ENABLE_CUDASIM": "1"}},
     simulated=frozenset({"cpu"}),

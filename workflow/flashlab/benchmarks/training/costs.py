@@ -13,10 +13,6 @@ from typing import Any
 
 from flashlab.benchmarks.training.corpus import VOCABULARY
 
-BYTES_OF_ADAMW = 24
-"""Bytes that AdamW moves for each parameter at least: the weight and its two moments in float32,
-each read and written once. The gradients may stay in a cache."""
-
 
 def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Parameters of the model, without biases and without the position embedding."""
@@ -35,9 +31,3 @@ def flops(sizes: Mapping[str, Any]) -> float:
     """Model FLOPs of an iteration."""
     attention = 12 * sizes["n_layer"] * sizes["n_embd"] * sizes["block_size"]
     return float((6 * parameter_count(sizes) + attention) * tokens(sizes))
-
-
-def compulsory_bytes(sizes: Mapping[str, Any]) -> int:
-    """Bytes that an iteration moves at least: the optimizer's state."""
-    everything = parameter_count(sizes) + sizes["block_size"] * sizes["n_embd"]
-    return int(BYTES_OF_ADAMW * everything)

@@ -15,7 +15,6 @@ from flashlab.benchmarks.model import (
     Parameter,
     Parameters,
     Quantity,
-    Work,
     texts,
 )
 from flashlab.benchmarks.training import costs
@@ -94,11 +93,7 @@ TRAINING = Benchmark(
             "iteration_time",
             TIME,
             texts("每次迭代的時間", "time per iteration"),
-            work=Work(
-                costs.flops,
-                lambda sizes, dtype: costs.compulsory_bytes(sizes),
-                lambda run, device_name: costs.compulsory_bytes(run),
-            ),
+            work=costs.flops,
         ),
         Metric(
             "token_rate",
