@@ -1,17 +1,20 @@
-"""What a call writes: its plan and the views, each with the time of what it holds."""
+"""What a call writes, each file with the time of what it holds, and what it is about."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from flashlab.config import Layer
+from flashlab.benchmarks import registry
+from flashlab.config import ConfigError, Layer
 from flashlab.plan import call
-from flashlab.plan.call import CallError
+from flashlab.plan.call import CallError, asked_benchmark
 from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.plan.value import Plan, read_plan, write_views
 
@@ -87,3 +90,57 @@ def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str, 
     with pytest.raises(CallError, match=said):
         begin(target, dry=True)
     begin("--config", "pdf=report/compare.html", dry=True)
+
+
+# Which benchmark a call is about
+
+
+@pytest.fixture
+def second_benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A benchmark ``sorting`` with the report ``sorts``."""
+    sorting = replace(registry.DEFAULT, name="sorting", report="sorts")
+    monkeypatch.setitem(registry.BENCHMARKS, sorting.name, sorting)
+    yield
+
+
+def layers(**keys: str) -> list[Layer]:
+    return [Layer("--config", keys)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own", "expected"),
+    [
+        (["--cores", "1"], {}, None),
+        (["report/grades.pdf"], {}, None),
+        (["report/lab5.pdf"], {}, "attention"),
+        (["-n", "./report/sorts.html", "report/sorts.pdf"], {}, "sorting"),
+        (["results/h200-sorting/observations.json"], {}, "sorting"),
+        (["results/h200/observations.json"], {}, "attention"),
+        (["records"], {"benchmark": "sorting"}, "sorting"),
+        (["report/sorts.pdf"], {"benchmark": "sorting"}, "sorting"),
+        (["verify", "--config", "pdf=report/sorts.pdf"], {}, None),
+    ],
+)
+@pytest.mark.usefixtures("second_benchmark")
+def test_a_call_is_about_the_benchmark_whose_files_it_names(
+    arguments: list[str], own: dict[str, str], expected: str | None
+) -> None:
+    assert asked_benchmark(arguments, layers(**own)) == expected
+
+
+@pytest.mark.usefixtures("second_benchmark")
+def test_a_report_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(ConfigError) as caught:
+        asked_benchmark(["--cores", "1", "report/lab6.pdf"], ())
+    assert "there is no report lab6 (did you mean lab5?); there are lab5" in str(caught.value)
+    others = ["--report", "report/provenance.html", "mine/report/lab6.pdf", "./report/compare.pdf"]
+    assert asked_benchmark(others, ()) is None
+
+
+@pytest.mark.usefixtures("second_benchmark")
+def test_a_call_is_about_one_benchmark() -> None:
+    both = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"
+    with pytest.raises(ConfigError, match=both):
+        asked_benchmark(["report/lab5.pdf", "report/sorts.pdf"], layers())
+    with pytest.raises(ConfigError, match="the call's configuration is of attention"):
+        asked_benchmark(["report/sorts.pdf"], layers(benchmark="attention"))

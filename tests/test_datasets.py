@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from planted.plans import plan_of
 from planted.records import counters_of, record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.plan import freezing
 from flashlab.plan.datasets import (
     DatasetError,
     dataset_folder,
     read_dataset,
     read_recorded,
 )
-from flashlab.plan.freezing import keep, keep_counters
+from flashlab.plan.freezing import keep, keep_counters, pack
 from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
 
@@ -227,3 +229,35 @@ def test_what_is_no_manifest_is_an_error_that_names_it(tmp_path: Path, text: str
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DatasetError, match=r"manifest\.json: not a manifest"):
         read_dataset(tmp_path)
+
+
+# A dataset as one file
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data" / "mine"
+    (folder / "ladder" / "records").mkdir(parents=True)
+    for name in ("manifest.json", "ladder/manifest.json", "ladder/records/one.json"):
+        (folder / name).write_text(f"{name} 讀\n", encoding="utf-8")
+    return tmp_path / "data"
+
+
+def test_a_packed_dataset_is_the_same_where_it_is_unpacked(data: Path, tmp_path: Path) -> None:
+    packed = pack(data, "mine")
+    assert packed == data / "mine.tar.xz"
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path / "clone")
+        assert {(member.uid, member.uname) for member in archive} == {(0, "root")}
+    assert contents(tmp_path / "clone" / "data" / "mine") == contents(data / "mine")
+
+
+def test_what_is_too_large_to_send_is_refused_and_the_last_pack_stays(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = pack(data, "mine").read_bytes()
+    monkeypatch.setattr(freezing, "MOST_BYTES", 100)
+    with pytest.raises(DatasetError, match=r"mine is not packed: it would take 0\.0 MiB"):
+        pack(data, "mine")
+    assert {p.name: p.read_bytes() for p in data.glob("*.xz*")} == {"mine.tar.xz": before}
+    assert not [*data.glob(".*")]

@@ -96,10 +96,10 @@ def tells_spread(processes: Iterable[int]) -> bool:
     return several or sum(count - 1 for count in counts) >= MIN_FREEDOM
 
 
-def agreeing(medians: Sequence[float]) -> Sequence[int] | None:
-    """The positions of the processes that agree, more than half of all; None where no others are.
+def _groups(medians: Sequence[float]) -> tuple[list[int], list[int]] | None:
+    """The positions of two groups of processes, the smaller first; None where there are no two.
 
-    The others are apart by more than the margin, and far (`FAR_APART`) by the scatter within both.
+    They are apart by more than the margin, and far (`FAR_APART`) by the scatter within both.
     """
     if len(medians) < MIN_PROCESSES or min(medians) <= 0:
         return None
@@ -110,10 +110,16 @@ def agreeing(medians: Sequence[float]) -> Sequence[int] | None:
     lower, upper = order[:split], order[split:]
     within = sum(((logs[part] - logs[part].mean()) ** 2).sum() for part in (lower, upper))
     scatter = math.sqrt(within / (len(logs) - 2))
-    if len(lower) == len(upper) or gaps[split - 1] <= max(math.log1p(MARGIN), FAR_APART * scatter):
+    if gaps[split - 1] <= max(math.log1p(MARGIN), FAR_APART * scatter):
         return None
-    most: list[int] = max(lower.tolist(), upper.tolist(), key=len)
-    return most
+    fewer, more = sorted((lower.tolist(), upper.tolist()), key=len)
+    return fewer, more
+
+
+def agreeing(medians: Sequence[float]) -> Sequence[int] | None:
+    """The positions of the processes that agree, more than half of all; None without others."""
+    groups = _groups(medians)
+    return groups[1] if groups and len(groups[0]) < len(groups[1]) else None
 
 
 def agreed_value(medians: Sequence[float]) -> float:
@@ -129,18 +135,18 @@ def _without_loads(kind: Sequence[Sequence[float]], slower: int) -> list[Sequenc
     """The positions of each run's processes, by their medians, but of those that a load slowed.
 
     These are the ones apart from what most of their run agree on, if all such of the kind are
-    slower (a load makes nothing faster) and they are few (`MOST_LOADED`). `slower` is 1 where more
-    is slower, -1 where less is, and 0 where that is not known: then none is left out.
+    slower (a load makes nothing faster), they are few (`MOST_LOADED`), and no run is split in
+    halves. `slower` is 1 where more is slower, -1 where less is, and 0 where that is not known:
+    then none is left out.
     """
     every: list[Sequence[int]] = [range(len(run)) for run in kind]
-    agreed = [agreeing(run) or all_of for run, all_of in zip(kind, every, strict=True)]
-    apart = [
-        slower * (run[i] - run[most[0]])
-        for run, most in zip(kind, agreed, strict=True)
-        for i in {*range(len(run))} - {*most}
-    ]
-    are_loads = min(apart, default=0) > 0 and len(apart) <= MOST_LOADED * sum(map(len, kind))
-    return agreed if are_loads else every
+    split = {i: groups for i, run in enumerate(kind) if (groups := _groups(run))}
+    off = sum(len(fewer) for fewer, _ in split.values())
+    are_loads = off <= MOST_LOADED * sum(map(len, kind)) and all(
+        len(fewer) < len(more) and slower * (kind[i][fewer[0]] - kind[i][more[0]]) > 0
+        for i, (fewer, more) in split.items()
+    )
+    return [split[i][1] if are_loads and i in split else of for i, of in enumerate(every)]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ TEXT_POINTS = 180 / 25.4 * 72
 FONT_GOES_HERE = "/* font */"
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_METADATA = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
+_NEEDLESS = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|font-family: [^;\"]*;? ?", re.DOTALL)
+"""What the page need not repeat, the font among it, of which it has an embedded one."""
 _LENGTHS = re.compile(r' (?:d|x|y|transform|points)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
 _IDS = re.compile(r'( id="|href="#|url\(#)')
@@ -67,7 +68,7 @@ class Page:
         The serialiser that drew it escaped all text. Its ids become ones that no other figure has.
         """
         drawn = figure.path.read_text(encoding="utf-8")
-        drawn = _METADATA.sub("", drawn[drawn.index("<svg") :])
+        drawn = _NEEDLESS.sub("", drawn[drawn.index("<svg") :])
         drawn = _LENGTHS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), drawn)
         drawn = _IDS.sub(rf"\1f{next(self._numbers)}-", drawn)
         width = _SIZE.match(drawn)
