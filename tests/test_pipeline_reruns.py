@@ -350,7 +350,7 @@ INPUTS = {
         *(f"{PACKAGE}/benchmarks/attention/{name}.py" for name in ("declaration", "costs")),
     },
     "observations": {
-        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/words")),
+        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/speeds")),
         "data/devices.csv",
     },
     "figures": {
