@@ -255,11 +255,9 @@ class _Composer:
     # Figures
 
     def _figures(self, s: Sweep) -> Iterator[Figure]:
-        """The figures of an experiment; a ladder's first has that of its counters alone."""
-        first = self.numbers[s.name, s.plan["figures"][0]["id"]] if s.plan["figures"] else ""
+        """The figures of an experiment; a ladder's first has that of its counters too."""
         if COUNTERS in self.drawn and s.name == self.experiments[0].name:
-            yield replace(self._across(COUNTERS), label=says("figure", number=first))
-            return
+            yield self._across(COUNTERS)
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
             number, caption = self.numbers[s.name, figure["id"]], self._caption(figure)

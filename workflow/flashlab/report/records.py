@@ -14,7 +14,7 @@ from typing import Any, cast
 import pandas as pd
 
 from flashlab import statistics
-from flashlab.analysis.experiment import DIRTY, IMPORTED, chosen_metrics, run_keys
+from flashlab.analysis.experiment import DIRTY, ESTIMATES, IMPORTED, chosen_metrics, run_keys
 from flashlab.analysis.frames import Dataset
 from flashlab.analysis.replication import UNREPLICATED
 from flashlab.analysis.sittings import find_sittings
@@ -179,13 +179,11 @@ def notices(data: Dataset, records: pd.DataFrame, config: Mapping[str, Any]) -> 
         runs = records.run.nunique()
         own = sum(len(data.plans[name]["runs"]) for name in beside)
         yield says("imported.others", count=own, total=runs)
-    wide = data.intervals.dropna(subset=["low", "high"])
-    half = (wide.high - wide.low) / 2
-    values = data.values.reindex(wide.index)
-    count = int((half > statistics.MARGIN * values).sum())
+    known = pd.read_csv(data.folder / ESTIMATES).dropna(subset=["low", "high"])
+    count = int(((known.high - known.low) / (known.high + known.low) > statistics.MARGIN).sum())
     if count:
         margin = f"{100 * statistics.MARGIN:g}"
-        yield says("environment.wide", count=count, total=len(wide), margin=margin)
+        yield says("environment.wide", count=count, total=len(known), margin=margin)
 
 
 IMPORT_KEY = "import"
