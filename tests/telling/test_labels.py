@@ -42,7 +42,7 @@ def test_every_label_of_the_report_is_asked_for(root: Path) -> None:
     sources += [root / "workflow" / "flashlab" / "telling" / "codes.py"]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     fixed = re.compile(
-        r"^\w+\.(how|method|title|no_gpu|caption)\b|^(caption|column)\.|\.label$|^map\."
+        r"^\w+\.(how|title|no_gpu)\b|\b(caption|method)\.|^(column|imported|map)\.|\.label$"
     )
     for key in messages("en", "report"):
         parts = key.split(".")

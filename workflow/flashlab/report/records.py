@@ -37,19 +37,8 @@ _NUMBER = re.compile(r"[\d.]+")
 AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of a dataset must not differ."""
 
-IMPORTS = {
-    "form.double": "imported.double",
-    "form.assumed": "imported.assumed",
-    "form.name_refuted": "imported.name_refuted",
-    "form.converted": "imported.converted",
-    "form.exact_memory": "imported.exact_memory",
-    "form.unknown_kernel": "imported.left_out",
-    "form.not_measured": "imported.left_out",
-    "form.not_a_result": "imported.not_a_result",
-}
-"""The message on imported files, by the code of the remark."""
-
-PROTOCOLS = {"sampled": "method.sampled", "lab5": "method.lab5", "training": "method.training"}
+LEFT_OUT = {"unknown_kernel": "left_out", "not_measured": "left_out"}
+"""Remarks on imported files that are said alike; each other one has the label of its code."""
 
 DEVICES, CHECKED = frozenset({"cuda", "cpu"}), frozenset({"once", "again"})
 ORIGINS = frozenset({"measured", "imported"})
@@ -174,7 +163,7 @@ def notices(data: Dataset, records: pd.DataFrame, config: Mapping[str, Any]) -> 
         yield says("environment.dirty", count=dirty, total=records.run.nunique())
     yield from _of_imports(records)
     configured = {each["name"] for each in config["experiments"]}
-    beside = [n for n in data.swept if n not in configured] if IMPORT_KEY in config else []
+    beside = [n for n in data.swept if n not in configured] if "import" in config else []
     if beside:
         runs = records.run.nunique()
         own = sum(len(data.plans[name]["runs"]) for name in beside)
@@ -186,10 +175,6 @@ def notices(data: Dataset, records: pd.DataFrame, config: Mapping[str, Any]) -> 
         yield says("environment.wide", count=count, total=len(known), margin=margin)
 
 
-IMPORT_KEY = "import"
-"""The key of a configuration whose records were made from a folder of the course's results."""
-
-
 def _of_imports(records: pd.DataFrame) -> Iterator[Text]:
     """The remarks on imported files, each once with the files that it is on."""
     files: dict[tuple[str, ...], list[str]] = {}
@@ -197,13 +182,14 @@ def _of_imports(records: pd.DataFrame) -> Iterator[Text]:
         for remark in warning.get("remarks", ()):
             key = (remark["code"], *map(str, remark["params"].values()))
             files.setdefault(key, []).append(remark["file"])
+    known = messages(LANGUAGES[0], "report")
     for (code, *params), named in sorted(files.items()):
-        if code in IMPORTS:
-            listed = [legible(name, "runs.csv") for name in sorted(named)[:MOST_FILES]]
-            more = ["…"] if len(named) > MOST_FILES else []
+        name = code.removeprefix("form.")
+        if (label := f"imported.{LEFT_OUT.get(name, name)}") in known:
+            listed = [legible(each, "runs.csv") for each in sorted(named)[:MOST_FILES]]
+            said = ", ".join([*listed, *["…"] * (len(named) > MOST_FILES)])
             what = legible(params[0], "runs.csv") if params else ""
-            said = ", ".join([*listed, *more])
-            yield says(IMPORTS[code], files=said, count=len(named), what=what)
+            yield says(label, files=said, count=len(named), what=what)
 
 
 def warnings_table(records: pd.DataFrame) -> Table | None:
@@ -302,7 +288,7 @@ def method(data: Dataset, records: pd.DataFrame) -> list[Text]:
         for key in messages(LANGUAGES[0], "report")
         if key.startswith(beginning) and others.isdisjoint(key.split("."))
     ]
-    timed = [says(PROTOCOLS[name]) for name in sorted({*records.protocol}) if name in PROTOCOLS]
+    timed = [says(f"method.{name}") for name in distinct(records, "protocol")]
     return [*own, *timed, *_processes(data, records), says("method.difference")]
 
 
