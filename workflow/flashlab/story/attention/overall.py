@@ -153,7 +153,9 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
             "without", name=second, count=others[second], of=sum(others.values())
         )
         own = clause("own", tuned="here" if here else "else", rest=rest)
-    facts["wins"] = clause("wins", name=best, count=wins[best], of=sum(wins.values()), own=own)
+    of = sum(wins.values())
+    word_ = "all" if wins[best] == of else "some"
+    facts["wins"] = clause("wins", name=best, count=wins[best], of=of, word=word_, own=own)
     return facts
 
 
