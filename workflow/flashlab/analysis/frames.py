@@ -111,7 +111,9 @@ class Dataset:
         """The rows of comparisons.csv behind some speeds, as evidence of a sentence."""
         found = sorted({int(row) for each in speeds for row in each["row"]})
         table = self.comparisons.iloc[found]
-        table = table.astype({name: "Int64" for name in table if name in _WHOLE})
+        sizes = {parameter.name for parameter in self.benchmark.given if not parameter.is_variant}
+        whole = _WHOLE | sizes | {each.name for each in self.benchmark.derived_parameters}
+        table = table.astype({name: "Int64" for name in table if name in whole})
         return [
             {"table": COMPARISONS, **{str(k): v for k, v in row.items() if v not in ("", None)}}
             for row in table.astype(object).where(table.notna(), None).to_dict("records")
