@@ -227,7 +227,9 @@ class _Composer:
     @cached_property
     def titles(self) -> Mapping[str, Text]:
         return {
-            name: {each: legible(of[each], f"experiment {name}: title") for each in LANGUAGES}
+            name: {
+                each: legible(of[each], f"experiment {name}: title.{each}") for each in LANGUAGES
+            }
             for name, of in self.data.titles.items()
             if of  # the headline has none
         }

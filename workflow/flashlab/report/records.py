@@ -122,7 +122,7 @@ def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
         mine = records[records.implementation == name]
         ok = mine[mine.status == "ok"]
         label_of = {
-            language: legible(entry["label"][language], f"kernel {name}: LABEL")
+            language: legible(entry["label"][language], f"kernel {name}: LABEL.{language}")
             for language in LANGUAGES
         }
         errors = [_largest(ok, compared) for compared in gated]
