@@ -15,7 +15,7 @@ from flashlab import numbers
         (numbers.times([2.0, 1.24, 3.21]), "2.0"),
         (numbers.times([2.0, float("nan"), float("nan")]), "2.00"),
         (numbers.times(33.4, 33.3, 33.5), "33"),
-        (numbers.range_of([[4.0, 3.995, 4.005], [1.8, 1.6, 2.0]]), "1.8–4.00"),
+        (numbers.range_of([[4.0, 3.995, 4.005], [1.8, 1.6, 2.0]]), "1.80–4.00"),
         (numbers.range_of([1.001, 1.002]), "1.00"),
         (" ".join(numbers.with_ends([1.0236, 1.0187, 1.0281])), "1.02 1.019 1.028"),
         (" ".join(numbers.with_ends(4.711, 4.698, 4.722, numbers.MOST)), "4.7 4.70 4.72"),

@@ -50,6 +50,16 @@ def places_of(value: float, low: float | None, high: float | None, most: int) ->
     return min(max(supported, _decimals(value, FEWEST)), _decimals(value, most))
 
 
+NEAR_ONE = 1.995
+"""A ratio below this has two decimals at least: beside a margin of 5% they decide."""
+
+
+def _ratio_places(value: float, low: float | None, high: float | None) -> int:
+    """The decimals of a ratio."""
+    places = places_of(value, low, high, USUAL)
+    return max(places, 2) if value < NEAR_ONE else places
+
+
 def _triple(
     of: Quantity, low: float | None, high: float | None
 ) -> tuple[float, float | None, float | None]:
@@ -68,15 +78,15 @@ def measured(of: Quantity, low: float | None = None, high: float | None = None) 
 
 
 def times(of: Quantity, low: float | None = None, high: float | None = None) -> str:
-    """A ratio of measured values: ``1.8``, ``4.00``, of three digits at most; from 20 on of two."""
+    """A ratio of measured values: ``1.80``, ``4.0``, of three digits at most; from 20 on of two."""
     value, low, high = _triple(of, low, high)
     if value >= LARGE:
         return f"{float(f'{value:.{FEWEST}g}'):,.0f}"
-    return _printed(value, places_of(value, low, high, USUAL))
+    return _printed(value, _ratio_places(value, low, high))
 
 
 def range_of(ratios: Sequence[Quantity], between: str = "–") -> str:
-    """From the least of some ratios to the greatest, each as `times` has it: ``1.8–4.00``.
+    """From the least of some ratios to the greatest, each as `times` has it: ``1.80–4.0``.
 
     One number where both print alike.
     """
@@ -92,9 +102,10 @@ def with_ends(
     `most` are the most digits: `USUAL` of a ratio, `MOST` of another measured value.
     """
     value, *ends = _triple(of, low, high)
-    places = places_of(value, ends[0], ends[1], most)
+    supported = places_of(value, ends[0], ends[1], most)
+    places = _ratio_places(value, ends[0], ends[1]) if most == USUAL else supported
     known = [end for end in ends if end is not None and not math.isnan(end)]
-    return _printed(value, places), *(_printed(end, places + 1) for end in known)
+    return _printed(value, places), *(_printed(end, max(places, supported + 1)) for end in known)
 
 
 Printed = Callable[[Quantity, float | None, float | None], str]
