@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from flashlab.benchmarks.ladder.declaration import LADDER
-from flashlab.figures.lines import Along
+from flashlab.figures.lines import LOW, Along
 from flashlab.figures.style import COLOURS, GREY, PALE
 
 TIMES = {"Pytorch": [1, 4, 16, "oom"], "Flash2": [0.5, 1, 2, 4]}
@@ -90,6 +90,8 @@ def test_what_a_mask_does_is_shown_by_times_before_rates_with_dashes_of_its_own(
     ]
     assert all(title.startswith("Flash2 ") for title in titles)
     assert texts_of(figure).count("因果 Causal") == texts_of(figure).count("無遮罩 Full") == 4
+    assert [axes.get_window_extent().height for axes in figure.axes] == pytest.approx([LOW] * 4)
+    assert overlapping(figure) == clipped(figure) == []
     full, causal = lines_of(figure, FLASH2)[:2]
     assert full.is_dashed() != causal.is_dashed()
     assert full.get_markerfacecolor() != causal.get_markerfacecolor()

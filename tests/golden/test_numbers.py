@@ -66,7 +66,7 @@ def test_a_number_is_printed_alike_in_figures_and_tables(golden: Recorded) -> No
         plans = [experiment_file(home, name) for name in plan.experiments]
         folders = home / "figures", home / "overview"
         languages, tables = home / "plan" / "languages.json", home / "tables"
-        draw_figures(plans, tables, ceilings, languages, 1, *folders)
+        draw_figures(plans, tables, ceilings, languages, *folders)
         data = read_dataset(plans, tables, ceilings)
         drawn = [text for x in sorted(home.rglob("*.svg")) for text in marks(_root(x))]
         compared = [

@@ -223,7 +223,7 @@ def _scale(axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool) -> Non
         room = max(1.2, (high / low) ** (0.14 if is_valued else 0.06))
         scale_logarithmically(axes.yaxis, low / room, high * room, TICKS)
         return
-    axes.set_ylim(-0.13 * high if is_valued else 0, 1.14 * high or 1)
+    axes.set_ylim(-0.13 * high if is_valued else 0, 1.2 * high or 1)
     scale_linearly(axes.yaxis, 5)
     ticks = [each for each in axes.get_yticks() if 0 <= each <= axes.get_ylim()[1]]
     axes.yaxis.set_major_locator(FixedLocator(ticks))
@@ -359,6 +359,6 @@ def _beside(point: Box, width: float, is_highest: bool) -> list[Box]:
 
 
 def _is_free(box: Box, taken: Sequence[Box], frame: Any) -> bool:
-    is_inside = frame.y0 <= box[1] and box[3] <= frame.y1 + 4 and frame.x0 <= box[0]
+    is_inside = frame.y0 <= box[1] and box[3] <= frame.y1 + 2 and frame.x0 <= box[0]
     overlaps = ((box[:2] < each[2:]).all() and (each[:2] < box[2:]).all() for each in taken)
     return bool(is_inside and not any(overlaps))

@@ -58,11 +58,11 @@ def draw_strips(
         name_rows(axes, names, looks)
         axes.spines["left"].set_visible(False)
         _scale(axes, distances, is_share)
-        _draw(axes, distances, looks)
         title_panel(axes, title)
         worst = distances.min() if is_share else distances.max()
         to_text = (lambda x: f"{x:.0f}") if is_share else (lambda x: f"{times(x)}×")
         numbers = [each.map(to_text) for each in (distances.median(), worst)]
+        _draw(axes, distances, numbers[0], looks)
         right = 0.0
         for head, column in zip(heads, numbers, strict=True):
             right += GAP_POINTS + widest((head, *column))
@@ -87,7 +87,9 @@ def _scale(axes: Axes, distances: pd.DataFrame, is_share: bool) -> None:
         scale_logarithmically(axes.xaxis, 0.85, most, most=4, unit="×")
 
 
-def _draw(axes: Axes, distances: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+def _draw(
+    axes: Axes, distances: pd.DataFrame, medians: pd.Series[str], looks: Mapping[str, Look]
+) -> None:
     """A tick for each setting, a line from end to end, and a dot at the median."""
     rows = distances.melt(var_name="name", value_name="distance").dropna()
     names = {name: row + 0.5 for row, name in enumerate(looks)}
@@ -102,4 +104,4 @@ def _draw(axes: Axes, distances: pd.DataFrame, looks: Mapping[str, Look]) -> Non
         axes.plot(ends, [y, y], color="#CFCFCF", lw=1, zorder=0.9)
         dot: Style = {"markersize": 4.6, "markeredgewidth": 0.5, "clip_on": False, "zorder": 3}
         (mark,) = axes.plot(median, y, "o", color=look.shade, mec=INK, **dot)
-        title_points(mark, [f"{name}: {median:.3g}"])
+        title_points(mark, [f"{name}: {medians[str(name)]}"])

@@ -38,24 +38,20 @@ from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent, times
 from flashlab.story.ladder import KERNEL, LIMIT, UNITS, Ladder, ladder_of
 
-FEW = 2
-"""Most lines of a figure whose values are printed at the points."""
-
-MOST_LINES, MOST_DOTS = 3, 6
-"""More implementations have dots in place of lines of times, at no more values of a sweep."""
+FEW, MOST_LINES, MOST_DOTS = 2, 3, 6
+"""Most lines of a figure whose values are printed at the points; and of more implementations than
+the second, times at no more values of a sweep than the third are dots."""
 
 NAMED, MOST_NAMED = 4, 5
 """Of more implementations than the second, the lines of so many are in colour, the rest grey."""
 
-MOST_LINEAR = 1000
-"""A rate whose greatest value is more than so many times the least is on a logarithmic axis."""
+MOST_LINEAR, ROOM = 1000, 1.15
+"""A rate of a greater span than the first is on a logarithmic axis; page one's axis of speeds goes
+beyond them by the second."""
 
 LEAST_STEPS, PERCENT_SHOWN = 3, 5.0
 """The fewest counted steps of which there is a profile, and the least share of its limit, at any
 step, of a unit that is drawn."""
-
-ROOM = 1.15
-"""The factor by which page one's axis of speeds goes beyond them."""
 
 
 def draw_figures(
