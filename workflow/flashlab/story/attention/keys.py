@@ -49,11 +49,15 @@ def _of_pass(s: Sweep, key: str, many: int) -> dict[str, Any]:
     known = {n: 1 / number(each, many, "x") for n, each in rows.items() if many in each.index}
     verdicts = {n: str(rows[n].at[many, "verdict"]) for n in known}
     of = {
-        turned: [clause("one_speed", name=n, x=known[n]) for n in known if verdicts[n] == verdict]
+        turned: [
+            clause("one_speed", name=n, x=[known[n]] * 2) for n in known if verdicts[n] == verdict
+        ]
         for turned, verdict in (("faster", "slower"), ("slower", "faster"))
     }
     says = "pass_same" if not of["faster"] and not of["slower"] else "pass_changes"
-    changes = [clause(f"pass_{verdict}", of=each) for verdict, each in of.items() if each]
+    changes = [
+        clause("pass_moved", verdict=verdict, of=each) for verdict, each in of.items() if each
+    ]
     x = roles.span(known.values()) if known else [1.0, 1.0]
     return clause(says if known else "pass_unknown", kind=key, x=x, parts=changes, **of)
 
@@ -68,7 +72,9 @@ def packed(s: Sweep) -> Observation | None:
     every = pd.concat([*speeds.values()])
     apart = [n for n, each in speeds.items() if each.verdict.isin(roles.DECIDED).any()]
     told = [
-        clause("twin", name=n, x=roles.span(speeds[n].x[speeds[n].verdict.isin(roles.DECIDED)]))
+        clause(
+            "one_speed", name=n, x=roles.span(speeds[n].x[speeds[n].verdict.isin(roles.DECIDED)])
+        )
         for n in apart
     ]
     facts: dict[str, Any] = {"x": roles.span(every.x), "of": told}

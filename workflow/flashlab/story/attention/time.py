@@ -230,15 +230,13 @@ def tiers_of(s: Sweep, at: int, best: str) -> list[Clause]:
         if before is None or (shown and speeds[before] / speeds[name] > TIER):
             found.append([])
         found[-1].append(name)
-    keep = {True: "tier_stored", False: "tier"}
+    stored = roles.stored(s) if roles.stores_scores(s.data, base) else []
     return [
         clause(
-            keep[
-                all(roles.stores_scores(s.data, n) for n in names)
-                and roles.stores_scores(s.data, base)
-            ],
+            "tier",
             names=names,
             x=roles.span(speeds[n] for n in names),
+            stored=clause("store_too", names=names) if {*names} <= {*stored} else None,
         )
         for names in found
     ]
