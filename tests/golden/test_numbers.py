@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from golden.texts import GOLDEN, Recorded, html_of
 
@@ -31,12 +30,9 @@ LONGEST = 14
 
 
 def printed(data: Dataset) -> tuple[set[str], set[str]]:
-    """A dataset's times, rates, memory and ceilings as they are printed, and its ratios.
-
-    Figures show the span of a run's processes, tables the digits of the interval of its estimate.
-    """
+    """A dataset's times, rates, memory and ceilings as they are printed, and its ratios."""
     ends, plain = ["value", "low", "high"], data.values.to_frame("value")
-    values = pd.concat([plain.join(data.bounds)[ends], plain.join(data.intervals)[ends]])
+    values = plain.join(data.intervals)[ends]
     exact = {metric.name for metric in data.benchmark.metrics if metric.exact}
     of_exact = values[values.index.get_level_values("metric").isin(exact)].value
     found = {measured(row) for row in values.itertuples(index=False, name=None)}

@@ -54,9 +54,8 @@ class Dataset:
         plans: of the experiments by name, in the report's order, the headline among them.
         values: medians in their metric's unit, and ``operations`` of the forward in GFLOP, of runs
             that are ok, by `VALUE`.
-        intervals: ``low`` and ``high`` of a run's metric, ``least`` and ``most`` of its processes,
-            by `VALUE`; those of estimates.csv.
-        bounds: ``low`` and ``high`` of values by their samples, by `VALUE`; those of metrics.csv.
+        intervals: ``low`` and ``high`` of values, ``least`` and ``most`` of a run's processes, by
+            `VALUE`; those of estimates.csv, of what follows from these as in metrics.csv.
         runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
             ``odd`` where it is slower than the sizes beside it leave room for.
         failed: the same of every other run.
@@ -71,7 +70,6 @@ class Dataset:
     plans: Mapping[str, Mapping[str, Any]]
     values: pd.Series[float]
     intervals: pd.DataFrame
-    bounds: pd.DataFrame
     runs: pd.DataFrame
     failed: pd.DataFrame
     speeds: pd.DataFrame
@@ -296,7 +294,6 @@ def read_dataset(
         plans,
         pd.concat([values, operations.rename("value")]).astype(float).sort_index(),
         _intervals(benchmark, estimates, known),
-        known[["low", "high"]].sort_index(),
         runs[runs.status == "ok"].set_index(RUN).sort_index(),
         runs[runs.status != "ok"].set_index(RUN).sort_index(),
         _both_ways(comparisons, benchmark),
@@ -362,7 +359,8 @@ def _intervals(benchmark: Benchmark, estimates: pd.DataFrame, known: pd.DataFram
     keys, columns = [*run_keys(benchmark), "metric"], ["low", "high", "least", "most"]
     table = estimates.drop_duplicates(keys)[[*keys, *columns]]
     rows = known.drop(columns=columns, errors="ignore").reset_index()
-    return rows.merge(table, on=keys).set_index(VALUE)[columns].sort_index()
+    found = rows.merge(table, on=keys, how="left").set_index(VALUE)[columns].astype(float)
+    return found.fillna(known[["low", "high"]].astype(float)).sort_index()
 
 
 def _both_ways(table: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:

@@ -185,10 +185,10 @@ def tidy(
     frames = []
     for metric in metrics:
         keys = [(sweep.name, v, metric.name, n, at) for v, n, at, _ in runs.to_numpy()]
-        bounds = sweep.data.bounds.reindex(keys).set_axis(runs.index)
+        ends = sweep.data.intervals.reindex(keys).set_axis(runs.index)
         values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
         found = runs.assign(metric=metric.name, variant=position, line=line, value=values)
-        found = found.assign(low=bounds.low, high=bounds.high)
+        found = found.assign(low=ends.low, high=ends.high)
         frames.append(found.assign(title=titles_of(found, sweep.symbol, metric.unit)))
     return pd.concat(frames, ignore_index=True)
 
