@@ -21,7 +21,7 @@ from flashlab.runs import Run
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 KERNELS = implementations_of(ATTENTION)
 RUN = attention_run("Flash2", Shape(1, 128, 8, 512, False), "float16", "cuda")
-PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.1, "timeout_s": 300}
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.05, "timeout_s": 300}
 
 
 def resolved(**changes: Any) -> dict[str, Any]:
