@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.frames import Dataset, Sweep, read_dataset
+from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.files import read_json
 from flashlab.labels import LANGUAGES, messages
 from flashlab.plan.plan_files import (
@@ -362,7 +363,7 @@ class _Composer:
         return Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
 
     def _facts(self) -> Iterator[Words]:
-        """Device, number format, versions, numbers of runs and processes, dates, dataset."""
+        """Device, number format, versions, runs, dates, dataset; what the names stand for."""
         records = self.records
         for column in ("device_name", "dtype"):
             if found := of_records.distinct(records, column):
@@ -376,6 +377,11 @@ class _Composer:
         yield "–".join(dict.fromkeys((days[0], days[-1]))) if days else ""
         local = self.config["dataset"] == "local"
         yield says("dataset.local") if local else f"data/{self.config['dataset']}"
+        for name, entry in self.data.declared.items():
+            if self.data.benchmark.naive and not name.endswith(PACKED_TWIN):
+                where = f"kernel {name}: LABEL."
+                label = {lang: legible(entry["label"][lang], where + lang) for lang in LANGUAGES}
+                yield {lang: f"{name}: {text}" for lang, text in label.items()}
 
     def _notices(self) -> Iterator[tuple[str, Text]]:
         """What is to be known first."""

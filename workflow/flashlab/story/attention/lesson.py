@@ -58,8 +58,15 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
         return "peaks"
     if found in ("unknown", "open"):
         return "open"
+    facts["range"] = [int(speeds.index[i]) for i in (0, -1)]
+    facts["both"] = [number(speeds, end, "x") for end in facts["range"]]
     if found in STILL:
+        is_masked = all("=true" in variant for variant in s.variants)
+        facts["mask"] = clause("with_mask" if is_masked else "without_mask")
         return {"N": "fits", "B": "batch"}.get(s.symbol, "still")
+    steps = speeds.x.astype(float) if found == "grows" else -speeds.x.astype(float)
+    if not steps.is_monotonic_increasing:  # "the more, the more" is of every step
+        return "moves"
     opposite = {"grows": "shrinks", "shrinks": "grows"}[found]
     against = [
         n for n in roles.subjects(s) if roles.change(roles.even(s.speed(TOTAL, n))) == opposite

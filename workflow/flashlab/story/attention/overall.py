@@ -308,6 +308,8 @@ def _changes(data: Dataset) -> Observation | None:
         else:
             ends = [number(speeds, speeds.index[i], "x") for i in (0, -1)] if len(speeds) else []
         word_ = "grows" if s.is_switch else roles.towards(speeds)
+        if not s.is_switch and roles.change(speeds) in ("peaks", "dips"):
+            continue
         if word_ is None or what in seen or not {*speeds.verdict} <= {"faster"}:
             continue
         seen.add(what)
