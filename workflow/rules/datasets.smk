@@ -2,7 +2,6 @@
 
 from flashlab.plan.freezing import lacking
 
-
 if PLAN.imports:
 
     # The original is no input: its name may hold braces, and its hash is in the record's name.

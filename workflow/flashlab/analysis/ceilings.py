@@ -50,13 +50,11 @@ class Ceiling:
         work: operations of a matrix product, or bytes of a copy.
         time: of a call, before the rate first fell where it fell.
         sustained: of a call after the rate fell most; None where it did not fall.
-        has_drifted: whether the time changed decidedly in another way.
     """
 
     work: float
     time: Estimate
     sustained: Estimate | None = None
-    has_drifted: bool = False
 
     @property
     def state(self) -> str:
@@ -158,10 +156,7 @@ def _ceiling_of(samples: tuple[float, ...], work: float, on_gpu: bool) -> Ceilin
     falls = list(_falls(samples, on_gpu))
     if falls:
         return Ceiling(work, falls[-1][0], falls[0][1])
-    third = max(1, len(samples) // 3)
-    first, last = estimate_median(samples[:third]), estimate_median(samples[-third:])
-    drifted = ratio(0, last, first).verdict in ("above", "below")
-    return Ceiling(work, estimate_median(samples), has_drifted=drifted)
+    return Ceiling(work, estimate_median(samples))
 
 
 def read_ceilings(document: Mapping[str, Any]) -> Ceilings:
