@@ -15,7 +15,7 @@ from flashlab.analysis.experiment import (
     SITTINGS_DIFFER,
     comparison_doubts,
 )
-from flashlab.analysis.sittings import at_once, find_sittings, with_sittings
+from flashlab.analysis.sittings import find_sittings, with_sittings
 
 
 def at(time: str, gpu: str | None = None, boot: str | None = None, cost: int = 1) -> Any:
@@ -96,39 +96,6 @@ def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doub
 def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two() -> None:
     assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1, 2)}]]) == []
     assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1,)}]]) == [SITTINGS_DIFFER]
-
-
-@pytest.mark.parametrize(
-    ("last", "boots", "expected"),
-    [
-        ("10:05:00", ("a", "a"), [2]),  # while the first GPU still measured
-        ("10:05:00", ("a", "b"), [1, 1]),  # on two hosts
-        ("10:00:30", ("a", "a"), [1, 1]),  # after the first had ended
-        ("10:05:00", (None, None), [1, 1]),
-    ],
-)
-def test_gpus_of_one_host_measure_at_once_where_their_sittings_overlap(
-    experiment: Plant, last: str, boots: Any, expected: list[int]
-) -> None:
-    runs = {
-        "Pytorch": (at("10:00:00", "GPU-1", boots[0]), at(last, "GPU-1", boots[0])),
-        "Flash2": (at("10:01:00", "GPU-2", boots[1]), at("10:09:00", "GPU-2", boots[1])),
-    }
-    found = find_sittings(experiment(runs).records)
-    assert [len(group) for group in at_once(found)] == expected
-
-
-def test_gpus_that_measured_at_once_twice_did_so_in_two_groups(experiment: Plant) -> None:
-    times = ("10:00:00", "10:05:00", "15:00:00", "15:05:00")
-    runs = {
-        name: [at(time, gpu, "a") for time in times]
-        for name, gpu in (("Pytorch", "GPU-1"), ("Flash2", "GPU-2"))
-    }
-    groups = at_once(find_sittings(experiment(runs).records))
-    assert [[sitting.first[11:13] for sitting in group] for group in groups] == [
-        ["10", "10"],
-        ["15", "15"],
-    ]
 
 
 def test_experiments_share_their_sittings(experiment: Plant) -> None:

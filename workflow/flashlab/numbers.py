@@ -108,20 +108,11 @@ def with_ends(
     return _printed(value, places), *(_printed(end, max(places, supported + 1)) for end in known)
 
 
-Printed = Callable[[Quantity, float | None, float | None], str]
-"""Prints a quantity: `measured` or `times`."""
-
-
 def tick(value: float, _: int = 0) -> str:
     """A round number of an axis, or a label: ``0.05``, ``2``, ``10,000``."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
-
-
-def in_short(value: float) -> str:
-    """A number that need not be exact: two digits, whole from 10 on."""
-    return rough(value) if value >= 100 else two(value)
 
 
 def _decimals(value: float, digits: int) -> int:

@@ -55,31 +55,6 @@ def find_sittings(records: Iterable[Row]) -> list[Sitting]:
     return sorted(found, key=lambda sitting: (sitting.first, sitting.device))
 
 
-def _at_once(one: Sitting, other: Sitting) -> bool:
-    """True if two sittings of one boot of the system overlap, as far as GPU and boot are known."""
-    boot = one.records[0]["boot"]
-    is_one_host = boot and boot == other.records[0]["boot"] and one.device[1] and other.device[1]
-    one_first, one_last, first, last = map(
-        datetime.fromisoformat, (one.first, one.last, other.first, other.last)
-    )
-    return bool(is_one_host) and one_first <= last and first <= one_last
-
-
-def at_once(found: Iterable[Sitting]) -> list[list[Sitting]]:
-    """Sittings, in order of time, by host and time: those on several of its GPUs at once together.
-
-    They shared the host. Any other stands alone.
-    """
-    groups: list[list[Sitting]] = []
-    for sitting in found:
-        beside = (group for group in groups if any(_at_once(each, sitting) for each in group))
-        if group := next(beside, None):
-            group.append(sitting)
-        else:
-            groups.append([sitting])
-    return groups
-
-
 def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The sweeps, each run with the numbers of the sittings of its processes, and their GPUs."""
     found = find_sittings(record for experiment in experiments for record in experiment.records)

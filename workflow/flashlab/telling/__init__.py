@@ -1,1 +1,1 @@
-"""Statements in words: typed values, and who tells them in a language."""
+"""What all that tells shares: labels of codes, templates as compiled, glyphs of the fonts."""
