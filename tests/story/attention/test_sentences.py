@@ -236,6 +236,17 @@ def without(data: Dataset, lost: Callable[[tuple[Any, ...]], bool]) -> Dataset:
     )
 
 
+def with_shares(data: Dataset, percent: float) -> Dataset:
+    """The same where so much of the baseline's forward is of each kind of operator, as on a CPU."""
+    metrics = [f"forward_{kind}_share" for kind in ("product", "softmax", "elementwise")]
+    (variant,) = sweep_of(data, "seq_len").variants
+    keys = [("seq_len", variant, metric, "Pytorch", n) for metric in metrics for n in N]
+    index = pd.MultiIndex.from_tuples(keys, names=data.values.index.names)
+    return replace(
+        data, values=pd.concat([data.values, pd.Series(percent, index, name="value")]).sort_index()
+    )
+
+
 ALTERED: Mapping[str, Callable[[Dataset], Dataset]] = {
     "as planted": lambda data: data,
     "no intervals": without_intervals,
@@ -248,6 +259,8 @@ ALTERED: Mapping[str, Callable[[Dataset], Dataset]] = {
     "no Pytorch": lambda data: without(data, lambda k: k[2] == "Pytorch"),
     "no Flash2": lambda data: without(data, lambda k: k[2] == "Flash2"),
     "only one value": lambda data: without(data, lambda k: k[3] not in (128, 192, 2)),
+    "one operator of no kind": lambda data: with_shares(data, 0.0),
+    "operators": lambda data: with_shares(data, 30.0),
     "no mask": lambda data: without(data, lambda k: k[0] == "causal" and k[1] == "causal=true"),
     "every second": lambda data: without(data, lambda k: k[3] in (256, 1024, 4, 16)),
     "nothing": lambda data: without(data, lambda k: k[0] != "num_heads" or k[2] == "Flash2"),

@@ -252,6 +252,8 @@ def operators(s: Sweep) -> Observation | None:
     says = {"product": "work_products", "softmax": "work_softmax"}
     says["elementwise"] = "work_mask" if masked else "work_plain"
     parts = [clause(says[kind], x=x) for kind, x in shares[1].items() if x >= LEAST]
+    if not parts:  # a fused baseline, whose one operator is of no such kind
+        return None
     facts = {"p": s.symbol, "first": first, "last": last, "base": base}
     facts["parts"] = sorted(parts, key=lambda part: -part["x"])
     moved = shares[0]["product"] - shares[1]["product"]
