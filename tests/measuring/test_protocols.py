@@ -205,6 +205,20 @@ def test_a_pass_that_takes_longer_on_numbers_never_seen_has_no_time() -> None:
         sampled(Pass(call, renew=renew), limits(relative_interval=-1, max_seconds=0.3), "cpu")
 
 
+def test_a_pass_that_is_slower_from_the_end_of_its_timing_on_is_timed_again() -> None:
+    """As a short one on two cores is, new numbers or not, once its threads are on both."""
+    pace = 1e-3
+
+    def renew(is_new: bool) -> None:
+        nonlocal pace
+        pace = 2e-3 if is_new and timed.calls > 200 else pace
+
+    timed = Pass(lambda: CLOCK.advance(pace), renew=renew)
+    timing = sampled(timed, limits(relative_interval=-1, max_seconds=0.3), "cpu")
+    assert timing.seconds == pytest.approx(2e-3)
+    assert len(timing.samples) == pytest.approx(150, abs=MAX_BATCH)
+
+
 def test_lab5_warms_up_on_other_inputs_than_it_times() -> None:
     done: list[Any] = []
     timed = Pass(lambda: done.append("call"), lambda: done.append("before"), done.append)

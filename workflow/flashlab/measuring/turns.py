@@ -15,11 +15,12 @@ from typing import Any
 import torch
 
 from flashlab.measuring import environment
+from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.protocols import (
     Pass,
     Sampler,
     check_held,
-    refuse_kept,
+    kept,
     right_before,
     warm_up,
 )
@@ -36,20 +37,21 @@ class _Turns:
         warm_up(timed, device)
         self._calls = round(BATCH_SECONDS / max(timed.seconds, 1e-7))
         self._timed, self._device = timed, device
-        self._sample, self._samples = Sampler(timed, device), list[float]()
+        self._sample, self._slowest = Sampler(timed, device), 0.0
 
     def batch(self) -> dict[str, Any]:
         """The times of a turn's calls, and what they were prepared for, in seconds."""
-        self._sample.besides = 0.0
+        self._sample.begin()
         samples = self._sample()
         while len(samples) < self._calls:
             samples += self._sample()
-        self._samples += samples
+        self._slowest = max(self._slowest, statistics.median(samples))
         return {"samples": samples, "besides": self._sample.besides}
 
     def end(self) -> int:
         """Check fresh numbers; returns the number of calls. IncorrectError if one is wrong."""
-        refuse_kept(self._sample, statistics.median(self._samples))
+        if doubt := kept(self._sample, self._slowest):
+            raise IncorrectError(doubt)
         with right_before(self._timed.calls):
             check_held(self._timed, self._device)
         return self._timed.calls
