@@ -43,8 +43,6 @@ from flashlab import numbers
         (numbers.percent(0.136), "14%"),
         (numbers.percent(0.0021), "0.2%"),
         (numbers.shares([0.087, 0.556]), "9–56%"),
-        (numbers.longer(0.53), "89%"),
-        (numbers.down(2.69), "2.6"),
     ],
 )
 def test_a_number_has_the_digits_that_a_sentence_needs(printed: str, expected: str) -> None:

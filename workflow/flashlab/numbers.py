@@ -142,23 +142,17 @@ def factor(value: float) -> str:
 
 def ratio(value: float) -> str:
     """A ratio: two decimals below 2, where they decide, else two significant digits."""
-    return _printed(value, 2 if value < 1.995 else _decimals(value, 2))
+    return _printed(value, 2 if value < NEAR_ONE else _decimals(value, 2))
 
 
 def _ends(ends: Sequence[float], between: str) -> str:
-    low, high = ends
-    first, last = (_printed(e, 2) if max(ends) < 1.995 else two(e) for e in (low, high))
+    first, last = (_printed(e, 2) if max(ends) < NEAR_ONE else two(e) for e in ends)
     return first if first == last else f"{first}{between}{last}"
 
 
 def span(ends: Sequence[float]) -> str:
     """A range of ratios: ``2.4–6.3``; one number where both ends print alike."""
     return _ends(ends, "–")
-
-
-def fine(ends: Sequence[float]) -> str:
-    """An interval, to two decimals: ``0.91–1.04``; from 10 on to one."""
-    return "–".join(_printed(end, 2 if max(ends) < 10 else 1) for end in ends)
 
 
 def arrow(ends: Sequence[float]) -> str:
@@ -193,34 +187,9 @@ def shares(ends: Sequence[float]) -> str:
     return f"{low}%" if low == high else f"{low}–{high}%"
 
 
-def down(value: float) -> str:
-    """A factor that something is at least: to one decimal, rounded down."""
-    return f"{math.floor(10 * value) / 10:.1f}"
-
-
-def percent1(share: float) -> str:
-    """A share as a percentage with one decimal."""
-    return f"{100 * share:.1f}%"
-
-
-def longer(speed: float) -> str:
-    """The time that a speed below 1 takes more, as a percentage."""
-    return f"{100 * (1 / speed - 1):.0f}%"
-
-
 def leads(ends: Sequence[float]) -> str:
     """By how much one is faster than the next, from ratios of their times: ``7–40%``."""
     return shares([end - 1 for end in ends])
-
-
-def trace(share: float) -> str:
-    """A share far below 1% as a percentage: ``0.0057%``."""
-    return f"{100 * share:.2g}%"
-
-
-def megabytes(gigabytes: float) -> str:
-    """A few megabytes, from gigabytes."""
-    return two(1000 * gigabytes)
 
 
 def gib(mebibytes: float) -> str:
@@ -247,12 +216,6 @@ def plain(value: float) -> str:
 def rough(value: float) -> str:
     """A number of which two digits count: ``7.8``, ``220``, ``1,900``."""
     return two(float(f"{value:.2g}"))
-
-
-def science(value: float) -> str:
-    """An error, in one or two digits and a power of ten: ``1.5e-4``, ``5e-3``."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -283,9 +246,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(measured, times, range_of),
-        *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
-        *(shares, down, plain, scaled, science, rough),
-        *(leads, trace, megabytes, gib, span_of),
-        *(longer, short, near, begin, settings),
+        *(two, three, factor, ratio, span, arrow, ends, spread, size, percent),
+        *(shares, plain, scaled, rough),
+        *(leads, gib, span_of),
+        *(short, near, begin, settings),
     )
 }

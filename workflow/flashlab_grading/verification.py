@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -233,7 +232,9 @@ def _text(content: bytes, page: int) -> list[str]:
 def _first_line(part: str, *files: bytes) -> str:
     """The first line of a page that differs, in words."""
     texts = [_text(content, int(part.partition(" ")[2])) for content in files]
-    for number, (one, other) in enumerate(zip_longest(*texts, fillvalue="nothing"), start=1):
+    for number, (one, other) in enumerate(
+        itertools.zip_longest(*texts, fillvalue="nothing"), start=1
+    ):
         if one != other:
             says, gives = one[:MAX_CHARACTERS], other[:MAX_CHARACTERS]
             return f": line {number}: it says “{says}”, and its data give “{gives}”"

@@ -383,18 +383,15 @@ def is_imported(record: Row) -> bool:
     return any(warning["code"] == IMPORTED for warning in record["warnings"] or ())
 
 
-def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) -> list[str]:
-    """The codes of known differences between compared runs: inputs, cards or sittings.
-
-    Cards and sittings do not matter to an `exact` metric. Sittings only count on the same cards.
-    """
+def comparison_doubts(compared: Iterable[Iterable[Row]]) -> list[str]:
+    """The codes of known differences between compared runs: inputs; cards, else sittings."""
     found = set()
     for runs in map(list, compared):
         if _differ(runs, "inputs"):
             found.add(INPUTS_DIFFER)
-        if not exact and _differ(runs, CARDS):
+        if _differ(runs, CARDS):
             found.add(CARDS_DIFFER)
-        elif not exact and _differ(runs, SITTING):
+        elif _differ(runs, SITTING):
             found.add(SITTINGS_DIFFER)
     return sorted(found)
 

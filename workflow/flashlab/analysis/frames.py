@@ -17,11 +17,17 @@ import numpy as np
 import pandas as pd
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, OPPOSITE, variant_words
+from flashlab.analysis.comparison_rows import (
+    FIRST,
+    IMPLEMENTATIONS,
+    OPPOSITE,
+    inverse_of,
+    variant_words,
+)
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.doubts import DIPS
 from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, IMPLAUSIBLE, run_keys
-from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
 
@@ -94,6 +100,11 @@ class Dataset:
         return [Sweep(self, name) for name in self.swept]
 
     @cached_property
+    def beside(self) -> list[Sweep]:
+        """What sweeps nothing: the headline, and imported settings that no experiment has."""
+        return [Sweep(self, name) for name in self.plans if name not in self.swept]
+
+    @cached_property
     def titles(self) -> dict[str, dict[str, str]]:
         """The title of each experiment, by language."""
         found: dict[str, dict[str, str]] = read_json(self.folder / "plan" / "titles.json")
@@ -144,8 +155,8 @@ class Sweep:
 
     @cached_property
     def symbol(self) -> str:
-        """The symbol of the swept parameter, such as N."""
-        return self.data.benchmark.parameter(self.data.swept[self.name]).symbol
+        """The symbol of the parameter that `at` is of: the swept one, such as N, or the first."""
+        return _along(self.data.benchmark, self.plan).symbol
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -304,15 +315,20 @@ def read_dataset(
     )
 
 
+def _along(benchmark: Benchmark, plan: Mapping[str, Any]) -> Parameter:
+    """The swept parameter; where nothing is swept, the first size."""
+    first = next(parameter for parameter in benchmark.given if not parameter.is_variant)
+    return benchmark.parameter(plan["sweep"]) if plan["sweep"] else first
+
+
 def _table(
     benchmark: Benchmark, plans: Mapping[str, Mapping[str, Any]], tables: Path, file: str
 ) -> pd.DataFrame:
     """A table of all experiments, with ``experiment``, ``variant`` and the swept value ``at``."""
-    size = next(p.name for p in benchmark.given if not p.is_variant)
     found = []
     for name, plan in plans.items():
         table = pd.read_csv(tables / name / file, low_memory=False)
-        swept = benchmark.parameter(plan["sweep"] or size)
+        swept = _along(benchmark, plan)
         given: list[dict[str, Any]] = [
             dict(zip(map(str, table), row, strict=True)) for row in table.itertuples(index=False)
         ]
@@ -368,7 +384,8 @@ def _both_ways(table: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     better = {metric.name: metric.higher_is_better for metric in benchmark.metrics}
     keep = table.metric.map(better).fillna(False).astype(bool)
     numbers = pd.DataFrame({"x": table.ratio, "low": table.low, "high": table.high}).astype(float)
-    inverse = pd.DataFrame({"x": 1 / numbers.x, "low": 1 / numbers.high, "high": 1 / numbers.low})
+    x, low, high = inverse_of(numbers.x, numbers.low, numbers.high)
+    inverse = pd.DataFrame({"x": x, "low": low, "high": high})
     turned = table.verdict.replace(OPPOSITE)
     index = {name: table[name] for name in SPEED[1:-1]}
     index["experiment"] = table.experiment.fillna("").astype(str)

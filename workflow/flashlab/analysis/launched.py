@@ -1,13 +1,12 @@
 """The kernels that a pass launches, as Nsight Compute saw them: each one's class and share.
 
-`kernels_cell` makes of a counters' record what the run table keeps; `read_kernels` reads it back.
+`kernels_cell` makes of a counters' record what the run table keeps.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from flashlab.telling.codes import by_code
@@ -33,24 +32,8 @@ _CLASSES = (
 _TEMPLATE = re.compile(r"^(?:void )?([^<(]*(?:<unnamed>::)?[^<(]*)")
 
 COUNTERS = ("busy_time", "dram_bytes", "matrix_activity", "compute_share", "memory_share")
-
-
-@dataclass(frozen=True)
-class Launched:
-    """Kernels of one class in a pass, or one kernel.
-
-    `milliseconds` and `bytes` are sums; `tensor` is how much of the time Tensor Cores are active,
-    `compute` and `memory` how near the busiest unit of the SMs and of the memory system (caches and
-    DRAM) is to its peak, in percent, each weighted by time.
-    """
-
-    kind: str
-    count: int
-    milliseconds: float
-    bytes: float
-    tensor: float
-    compute: float
-    memory: float
+"""Milliseconds, bytes, and in percent how much of the time Tensor Cores are active and how near the
+busiest unit of the SMs and of the memory system (caches and DRAM) is to its peak."""
 
 
 def class_of(name: str) -> str:
@@ -78,8 +61,3 @@ def kernels_cell(details: Mapping[str, Any]) -> dict[str, list[list[Any]]] | Non
         ]
         for metric, kernels in passes.items()
     }
-
-
-def read_kernels(cell: Mapping[str, Sequence[Sequence[Any]]], metric: str) -> list[Launched]:
-    """The kernels of the pass that a metric times, in order of launch."""
-    return [Launched(kind, 1, *counted) for _, kind, *counted in cell[metric]]

@@ -26,13 +26,13 @@ ROUNDING_ERROR = 1e-12
 """The difference allowed between a ratio and the inverse of its inverse."""
 
 
-def exceeds_margin(ratio: float, margins: int = 1) -> bool:
-    """True if a ratio is above 1 by more than so many margins, which multiply.
+def exceeds_margin(ratio: float) -> bool:
+    """True if a ratio is above 1 by more than the margin.
 
-    It is below 1 by more than the margin where its inverse exceeds it. So the margin is symmetric
+    It is below 1 by more than that where its inverse exceeds it. So the margin is symmetric
     in the logarithm, and to exchange two names exchanges "above" and "below".
     """
-    return math.log(ratio) > margins * math.log1p(statistics.MARGIN) + ROUNDING_ERROR
+    return math.log(ratio) > math.log1p(statistics.MARGIN) + ROUNDING_ERROR
 
 
 def verdict_of(

@@ -149,8 +149,6 @@ class Metric:
     A run may lack a metric that is `optional`: its implementation has no such part, its device does
     not tell, it was not asked for, or the record is older than the metric. A measured one that is
     `only_shown` is compared with nothing.
-    `exact_model` gives the value that a run must have, given the run, its provider and the device's
-    name; None outside the range in which the model is exact.
     """
 
     name: str
@@ -159,7 +157,6 @@ class Metric:
     part: Texts = field(default_factory=dict)
     derived: Derived | None = None
     work: Callable[[Parameters], float] | None = None
-    exact_model: Callable[..., float | None] | None = None
     account: Account | None = None
     optional: bool = False
     only_shown: bool = False

@@ -20,7 +20,8 @@ from flashlab.figures import style
 from flashlab.figures.labels import title_metric
 from flashlab.files import read_json
 from flashlab.numbers import tick
-from flashlab.story.compare import EQUAL, FASTER, SLOWER, UNDECIDED, Compared
+from flashlab.story.compare import Compared
+from flashlab.story.speeds import EQUAL, FASTER, SLOWER, UNDECIDED
 
 COLOURS = {SLOWER: "#AB1700", FASTER: "#0061E0", EQUAL: "#333333", UNDECIDED: "#777777"}
 WIDTH, ROW, AROUND = 180 / 25.4, 0.13, 0.5

@@ -271,7 +271,6 @@ def _to_html(document: Document, figures: Path, in_browser: bool) -> str:
     environment = templates(TEMPLATES)
     environment.filters["decided"] = decided
     return environment.get_template("compare.html.j2").render(
-        document=document,
         languages=document["languages"],
         tags=LANGUAGE_TAGS,
         answers={language: text.answer for language, text in texts.items()},
@@ -282,7 +281,7 @@ def _to_html(document: Document, figures: Path, in_browser: bool) -> str:
         means=means(c, document) if len(c.single) else None,
         machines=machines(document),
         settings=settings(c) if len(c.single) else None,
-        runs=every_run(document, rows, main),
+        runs=every_run(document, rows, main) if in_browser else None,
         count=len(rows),
         forest=forest if forest.is_file() else None,
         svg=Markup(forest.read_text(encoding="utf-8")) if forest.is_file() else "",
@@ -312,8 +311,9 @@ def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
 
 def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the same as one HTML file, atomically."""
+    from flashlab.report.page import FONT_GOES_HERE
     from flashlab.report.page_font import embedded_font
 
     html = _to_html(read_json(comparison_file), figures, in_browser=True)
     with open_atomically(output) as file:
-        file.write(html.replace("/* font */", embedded_font(html), 1))
+        file.write(html.replace(FONT_GOES_HERE, embedded_font(html), 1))

@@ -14,6 +14,8 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import BENCHMARKS
 
+DEVICES = ("cuda", "cpu")
+
 Problem = tuple[tuple[str, ...], str]
 """A key of a block (none: the whole block), and the message about it."""
 
@@ -40,10 +42,8 @@ def is_linked(benchmark: Benchmark, name: str) -> bool:
     return name in stood_for or any(name in product.names for product in benchmark.products)
 
 
-def _given_problems(
-    benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None
-) -> Iterator[Problem]:
-    """Problems of which parameters a block gives, and of the form of the swept one."""
+def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of which parameters a block gives."""
     for product in benchmark.products:
         names, given = ", ".join(product.names), [name for name in product.names if name in block]
         if len(given) < 2:
@@ -135,7 +135,7 @@ def block_problems(
 ) -> list[Problem]:
     """Problems between the parameters of a block, with one value of each or with a sweep of one."""
     return (
-        [*_given_problems(benchmark, block, sweep)]
+        [*_given_problems(benchmark, block)]
         or (sweep and [*_sweep_problems(benchmark, sweep, block)])
         or [*_divisor_problems(benchmark, block, sweep)]
     )
@@ -169,16 +169,13 @@ def choose_problems(benchmark: Benchmark, config: Mapping[str, Any]) -> dict[str
     experiment = next((e for e in config["experiments"] if e["sweep"] == parameter.name), None)
     if experiment is None:
         raise ValueError(f"no experiment sweeps {parameter.name}, so nothing can be chosen")
-    blocks = {device: {parameter.name: list(dict.fromkeys(numbers))} for device in ("cuda", "cpu")}
+    blocks = {device: {parameter.name: list(dict.fromkeys(numbers))} for device in DEVICES}
     headline = {device: {parameter.name: numbers[0]} for device in blocks}
     return {
         **kept,
         "summary": {**config["summary"], **headline},
         "experiments": [{**experiment, **blocks}],
     }
-
-
-DEVICES = ("cuda", "cpu")
 
 
 def _ends(block: Mapping[str, Any], sweep: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from flashlab.figures.style import (
     GREY,
     GROUND,
     INK,
+    LEAST_SPAN,
     LINE_POINTS,
     POINTS,
     TITLE_HEIGHT,
@@ -38,8 +39,6 @@ from flashlab.figures.style import (
 )
 
 ROW_POINTS = 10.4
-LEAST_SPAN = 5.0
-"""The factor that a panel spans at least between its numbers."""
 
 
 def draw_dots(

@@ -56,7 +56,7 @@ from flashlab.telling.glyphs import legible
 FEW = 2
 """Most implementations of which page one has a figure beside each experiment's line."""
 
-SPEEDS = "speed"
+SPEEDS = "speedups-"
 """The beginning of the ids of figures across experiments that belong to one of them."""
 
 COUNTERS = "profile"
@@ -238,9 +238,10 @@ class _Composer:
     def _setting(self, s: Sweep) -> Markup:
         """What is fixed, what varies along with the sweep, and the variants."""
         benchmark = self.data.benchmark
-        complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
-        runs = pd.DataFrame(complete)
         swept = benchmark.parameter(self.data.swept[s.name])
+        complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
+        complete.sort(key=lambda run: run[swept.name])
+        runs = pd.DataFrame(complete)
         sizes: dict[bool, list[str]] = {True: [], False: []}
         variants: list[Markup] = []
         for parameter in benchmark.stated(complete):
@@ -263,17 +264,17 @@ class _Composer:
             yield self._across(COUNTERS)
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
-            number, caption = self.numbers[s.name, figure["id"]], self._caption(figure)
+            number, caption = self.numbers[s.name, figure["id"]], self._caption(s, figure)
             label, shows = says("figure", number=number), self._shown(s, figure, caption)
             yield Figure(path, label, caption, shows)
 
-    def _caption(self, figure: Mapping[str, Any]) -> Text:
+    def _caption(self, s: Sweep, figure: Mapping[str, Any]) -> Text:
         benchmark = self.data.benchmark
         quantity = figure["quantity"]
         known = messages(LANGUAGES[0], "report")
         own = f"caption.{quantity}"
         names = figure["implementations"]
-        if f"{benchmark.name}.{own}.one" in known and len(names) == 1:
+        if f"{benchmark.name}.{own}.one" in known and len(names) == 1 and s.is_switch:
             return says(f"{own}.one", benchmark, name=names[0])
         if f"{benchmark.name}.{own}" in known:
             return says(own, benchmark)
@@ -353,13 +354,12 @@ class _Composer:
             text = {e: of.lines.get(s.name, "") for e, of in self.told.items()}
             if not any(text.values()):
                 continue
-            figure = next(
-                (f for f in self.drawn if f.startswith(SPEEDS) and f.endswith(f"s-{s.name}")), None
-            )
+            figure = f"{SPEEDS}{s.name}"
             path = self.data.folder / "overview" / f"{figure}.svg"
             caption = says("caption.speeds", title=self.titles[s.name])
-            drawn = Figure(path, says("figure", number=""), caption, caption) if figure else None
-            lines.append(Line(f"experiment-{s.name}", self.titles[s.name], text, drawn))
+            drawn = Figure(path, says("figure", number=""), caption, caption)
+            shown = drawn if figure in self.drawn else None
+            lines.append(Line(f"experiment-{s.name}", self.titles[s.name], text, shown))
         return Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
 
     def _facts(self) -> Iterator[Words]:
@@ -373,6 +373,9 @@ class _Composer:
         counts = records.groupby("run").size()
         processes = "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
         yield says("front.runs", runs=len(counts), processes=processes)
+        beside = (s.plan["runs"] for s in self.data.beside if s.name != SUMMARY)
+        if count := sum(map(len, beside)):
+            yield says("front.others", count=count)
         days = sorted(each[:10] for each in records.started if each)
         yield "–".join(dict.fromkeys((days[0], days[-1]))) if days else ""
         local = self.config["dataset"] == "local"

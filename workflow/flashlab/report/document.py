@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -113,7 +114,7 @@ class Figure:
     caption: Text
     shows: Text
 
-    @property
+    @cached_property
     def is_half(self) -> bool:
         """True if it is half as wide as the page."""
         if not self.path.is_file():  # what is not drawn is an error where it is set

@@ -24,14 +24,13 @@ from flashlab.devices import find_device
 from flashlab.labels import LANGUAGES, message
 from flashlab.statistics import MARGIN
 from flashlab.story.observation import Observation, clause
+from flashlab.story.speeds import EQUAL, FASTER, SLOWER, UNDECIDED
 
 MACHINES = "machines"
 """The section about the two machines."""
 
 TIMES = ("s", "ms", "us", "ns")
 """Units of the metrics that are told as speeds."""
-
-FASTER, SLOWER, EQUAL, UNDECIDED = "faster", "slower", "equal", "undecided"
 
 NAIVE, FUSED = "naive", "fused"
 """The groups of implementations: those that store the N × N scores, and those that do not. In
@@ -352,14 +351,12 @@ def changed(c: Compared) -> Iterator[Observation]:
                 x=[float(x) for x in mine[mine.word == word].x],
                 count=int((mine.word == word).sum()),
                 of=len(mine),
-                **_shapes([*mine[mine.word == word]["shape"]]),
+                **_first("shapes", [*mine[mine.word == word]["shape"]]),
             )
             for (name, metric), mine in groups
         ]
         if told:
-            more = len(told) - SHOWN
-            facts: dict[str, Any] = {"other": c.names[1], "places": told[:SHOWN]}
-            facts["more"] = clause("and_more", count=more) if more > 0 else None
+            facts: dict[str, Any] = {"other": c.names[1], **_first("places", told)}
             shown = rows[rows.word == word]
             yield _answer("changed", word, facts, shown)
     for metric in (m for m in c.benchmark.measured if m.exact):
@@ -386,15 +383,15 @@ def ended(c: Compared) -> Iterator[Observation]:
         for run in rows:
             groups.setdefault((run["implementation"], run[lost]), []).append(run["shape"])
         for (name, status), shapes in groups.items():
-            facts = {"name": name, "status": clause(f"status_{status}"), **_shapes(shapes)}
+            facts = {"name": name, "status": clause(f"status_{status}"), **_first("shapes", shapes)}
             side = dict(zip(("one", "other"), c.names, strict=True))[lost]
             yield Observation("ended", None, {**facts, "side": side}, (), variant, "notice")
 
 
-def _shapes(shapes: Sequence[str]) -> dict[str, Any]:
-    """Some shapes, and a clause that counts the others."""
-    more = len(shapes) - SHOWN
-    return {"shapes": shapes[:SHOWN], "more": clause("and_more", count=more) if more > 0 else None}
+def _first(key: str, items: Sequence[Any]) -> dict[str, Any]:
+    """The first of some things, and a clause that counts the others."""
+    more = len(items) - SHOWN
+    return {key: items[:SHOWN], "more": clause("and_more", count=more) if more > 0 else None}
 
 
 def _winners(c: Compared, side: str, metric: str) -> pd.Series[str]:
@@ -467,9 +464,7 @@ def machines(c: Compared) -> Iterator[Observation]:
     }
     changed = [name for name, differs in kernels.items() if differs]
     if changed:
-        more = len(changed) - SHOWN
-        facts = {"names": changed[:SHOWN], "count": len(changed), "of": len(kernels)}
-        facts["more"] = clause("and_more", count=more) if more > 0 else None
+        facts = {"count": len(changed), "of": len(kernels), **_first("names", changed)}
         yield Observation("code", MACHINES, facts, (), "machine" if c.devices else "alone")
     if c.devices:
         yield Observation("unpaired", MACHINES, {})
@@ -487,7 +482,7 @@ def missing(c: Compared) -> Iterator[Observation]:
         if "ok" not in (run["one"], run["other"]):
             groups.setdefault((run["implementation"], run["one"]), []).append(run["shape"])
     for (name, status), shapes in groups.items():
-        facts = {"name": name, "status": clause(f"status_{status}"), **_shapes(shapes)}
+        facts = {"name": name, "status": clause(f"status_{status}"), **_first("shapes", shapes)}
         yield Observation("failed", None, facts, (), "", "notice")
     for side, alone in zip(c.names, c.about["only"], strict=True):
         if count := sum(len(each["shapes"]) for each in alone):

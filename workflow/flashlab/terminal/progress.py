@@ -22,6 +22,7 @@ from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
 from flashlab.numbers import measured
 from flashlab.plan.datasets import dataset_folder
+from flashlab.plan.identity import DIGITS
 from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
 from flashlab.plan.value import Plan
@@ -167,6 +168,7 @@ class CallProgress:
         self._command, self._plan = command.split(), plan or UNPLANNED
         self._is_local = self._plan.dataset == LOCAL
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == self._plan.report)
+        self._metrics = [metric for metric in self._benchmark.compared if not metric.optional]
         self._report = f"report/{self._plan.report}.pdf"
         name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
         self._report_call = f"./run report{name}"
@@ -243,8 +245,7 @@ class CallProgress:
             says += f"; {others} of {len(self._planned)} are measured already"
         stated = self._benchmark.stated(self._planned.values())
         sizes = (p for p in stated if p.derive is None and not p.is_variant)
-        metrics = (metric for metric in self._benchmark.compared if not metric.optional)
-        headings = ((metric.part or metric.labels)["en"].lower() for metric in metrics)
+        headings = ((metric.part or metric.labels)["en"].lower() for metric in self._metrics)
         name = " " * max(map(len, self._names.values()), default=0)
         columns = " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings)
         symbols = ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes)
@@ -270,15 +271,14 @@ class CallProgress:
 
     def _name(self, job: Job) -> str:
         path = job.outputs[0] if job.outputs else job.message
-        return self._names.get(path) or re.sub(r"-[0-9a-f]{12}$", "", Path(path).stem)
+        return self._names.get(path) or re.sub(rf"-[0-9a-f]{{{DIGITS}}}$", "", Path(path).stem)
 
     def _run_line(self, job: Job) -> str:
         left = "" if (seconds := self._left()) is None else duration(seconds)
         done = f"{len(self._measured_at):>{len(str(self._total))}}/{self._total}"
         record, says = read_outcome(self.root / job.outputs[0]), "its record is unreadable"
         if record:
-            of = [m for m in self._benchmark.compared if not m.optional]
-            there = [m for m in of if m.name in record.metrics]
+            there = [m for m in self._metrics if m.name in record.metrics]
             values = ((record.metrics[m.name].value, m.unit) for m in there)
             cells = " ".join(f"{measured(x)} {unit}".rjust(MEASURED_WIDTH) for x, unit in values)
             says = cells or f"{record.status}: {reason(record)}"

@@ -196,7 +196,6 @@ ATTENTION = Benchmark(
             "peak_memory",
             MEMORY,
             texts("峰值記憶體", "peak memory"),
-            exact_model=exact_peak_memory,
             account=Account(memory_parts, memory_capacity),
         ),
         *(_of_pass(name, ENERGY, "能量", "energy", optional=True) for name in PASSES),

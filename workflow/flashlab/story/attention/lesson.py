@@ -11,12 +11,9 @@ from typing import Any
 from flashlab.analysis.frames import Dataset, Sweep, number, run_keys_of
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
-from flashlab.story.attention.roles import MEMORY, TOTAL, share
+from flashlab.story.attention.roles import MEMORY, SAVES, TOTAL, share
 from flashlab.story.attention.time import lead_clause
 from flashlab.story.observation import Observation, clause
-
-SAVES = 0.9
-"""Up to which share of the baseline's memory one saves memory."""
 
 FEW = 3
 """Values of a sweep from which on it says what a parameter does."""

@@ -14,11 +14,8 @@ from flashlab.analysis.frames import POOLED, Dataset, Sweep, number, word
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
 from flashlab.story.attention.mask import ON, mask_ends, widened
-from flashlab.story.attention.roles import MEMORY, PASSES, TOTAL
+from flashlab.story.attention.roles import MEMORY, PASSES, SAVES, TOTAL
 from flashlab.story.observation import Observation, clause
-
-SAVES = 0.9
-"""Up to which share of the baseline's memory one saves memory."""
 
 MOST_NAMED = 3
 """Most passes that are named where one is slower."""
@@ -31,7 +28,16 @@ def told(data: Dataset) -> list[Sweep]:
 
 def compared(data: Dataset) -> list[Sweep]:
     """The experiments that have the baseline and others."""
-    return [s for s in data.sweeps if roles.has_baseline(s) and roles.subjects(s)]
+    return [s for s in data.sweeps if _is_compared(s)]
+
+
+def _is_compared(s: Sweep) -> bool:
+    return roles.has_baseline(s) and bool(roles.subjects(s))
+
+
+def _has_several(data: Dataset) -> bool:
+    """True where more than one is told beside the baseline."""
+    return len({n for s in told(data) for n in roles.subjects(s)}) > 1
 
 
 @lru_cache(maxsize=8)
@@ -48,7 +54,7 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
     rows = speeds[is_mine].rename(columns={"subject": "name"})
     about = [
         (s.name, n, s.symbol, len(s.variants) > 1)
-        for s in compared(data)
+        for s in filter(_is_compared, (*data.sweeps, *data.beside))
         for n in roles.subjects(s)
     ]
     known = pd.DataFrame(about, columns=["experiment", "name", "p", "several"])
@@ -60,13 +66,14 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
     base = peaks[peaks.name == data.baseline].drop(columns=["name", "metric"])
     rows = rows.merge(peaks.drop(columns="metric"), on=key, how="left")
     rows = rows.merge(base, on=["experiment", "variant", "at"], how="left", suffixes=("", "_base"))
-    order = {name: i for i, name in enumerate(data.swept)}
+    order = {s.name: i for i, s in enumerate((*data.sweeps, *data.beside))}
     rows = rows.assign(memory=rows.peak / rows.peak_base, place=rows.experiment.map(order))
     found = rows.sort_values("place", kind="stable").drop_duplicates(["name", "setting"])
     usual = found[~found.odd.astype(bool)]
     return usual if len(usual) else found
 
 
+@lru_cache(maxsize=8)  # no caller changes it
 def _with_settings(data: Dataset) -> pd.DataFrame:
     """The runs by experiment, variant, name and value, with the ``setting`` of each in a word."""
     given = [parameter.name for parameter in data.benchmark.given]
@@ -141,7 +148,7 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
         "slow": clause("exceptions", of=exceptions) if exceptions else None,
         "wins": None,
     }
-    if best is None:
+    if best is None or sum(wins.values()) == 1:
         return facts
     own = None
     if data.declared[best].get("tuned_on"):
@@ -162,7 +169,12 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
 def _wins(data: Dataset, without: Collection[str] = ()) -> dict[str, int]:
     """At how many distinct settings each subject has the least total, of two or more."""
     subjects = pd.DataFrame(
-        [(s.name, n) for s in data.sweeps for n in roles.subjects(s) if n not in without],
+        [
+            (s.name, n)
+            for s in (*data.sweeps, *data.beside)
+            for n in roles.subjects(s)
+            if n not in without
+        ],
         columns=["experiment", "name"],
     )
     totals = data.values[data.values.index.get_level_values("metric") == TOTAL].rename("time")
@@ -233,15 +245,13 @@ def decides(data: Dataset) -> Observation | None:
     second = rest[0] if rest else None
     is_most = all(first["least"] > each["most"] for each in rest)
     shown = [each for each in (first, second) if each]
-    names = {each["name"] for each in shown}
-    several = len({n for s in told(data) for n in roles.subjects(s)}) > 1
+    several = _has_several(data)
     for each in shown:
         each["whose"] = clause("whose", name=each["name"]) if several else None
     facts = {
         "of": shown,
         "what": "mask" if first["says"] == "moves_mask" else first["p"],
     }
-    facts |= {"names": sorted(names)}
     rows = data.comparisons.iloc[sorted(row for each in shown for row in each["rows"])]
     evidence = data.rows(pd.DataFrame({"row": rows.index}))
     variant = "most" if is_most and first["p"] in "NBHE" else "some"
@@ -327,7 +337,7 @@ def _changes(data: Dataset) -> Observation | None:
         for kind in (*SORTS, *PLAIN)
         if kind in found
     ]
-    several = len({n for s in told(data) for n in roles.subjects(s)}) > 1
+    several = _has_several(data)
     lead = clause("the_lead", of="several" if several else "one", base=data.baseline)
     return Observation(
         "changes", None, {"parts": parts, "lead": lead}, data.rows(*rows), "", "conclusion"
@@ -366,7 +376,6 @@ def _passes(data: Dataset) -> Observation | None:
         "less": less,
         "x": [x[more]["x"], x[less]["x"]],
     }
-    facts["base"] = data.baseline
     is_again = (
         more == "forward"
         and roles.stores_scores(data, data.baseline)

@@ -25,6 +25,9 @@ SHARED = "H_kv"
 
 DECIDED = ("faster", "slower")
 
+SAVES = 0.9
+"""Up to which share of the baseline's memory one saves memory."""
+
 
 def margins(count: int) -> float:
     """The factor of so many margins: a ratio of two ratios has the margins of both."""
