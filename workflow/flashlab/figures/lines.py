@@ -315,7 +315,7 @@ def _beside(point: Box, width: float, is_highest: bool) -> Box:
 def _is_free(boxes: Box, taken: Box, frame: Any) -> NDArray[np.bool_]:
     """Which boxes are inside a panel and clear of all that is taken."""
     left, bottom, _, top = boxes.T
-    is_inside = (frame.x0 <= left) & (frame.y0 <= bottom) & (top <= frame.y1 + 2)
     overlaps = (boxes[:, None, :2] < taken[:, 2:]) & (taken[:, :2] < boxes[:, None, 2:])
     is_taken: NDArray[np.bool_] = np.any(np.all(overlaps, axis=2), axis=1)
+    is_inside: NDArray[np.bool_] = (frame.x0 <= left) & (frame.y0 <= bottom) & (top <= frame.y1 + 2)
     return is_inside & ~is_taken
