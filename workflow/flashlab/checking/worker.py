@@ -110,7 +110,8 @@ def _outcome(
     What is `relied` on must be as it was before the kernel's import (`relied_on`).
     """
     torch.manual_seed(SEED)
-    said: dict[str, Any] = {"tolerance": ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[dtype]}
+    tolerance = ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[dtype]
+    said: dict[str, Any] = {"tolerance": tolerance}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
