@@ -37,6 +37,8 @@ MAX_SCORES_AGAIN = {"cpu": 2**19, "cuda": 2**26}
 CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
 """Elements of the score matrices that the reference holds at once (8 bytes each, a few copies)."""
 
+OVERWRITTEN = "{} is overwritten, which the model that calls the kernel still needs; work on a copy"
+
 
 def heads_compared(shape: Shape, device: str, again: bool) -> slice:
     """The heads of k and v of every batch whose results are compared: as many as fit, at least one.
@@ -147,10 +149,7 @@ def gradients_of(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
     """IncorrectError where inputs were overwritten."""
     if not all(map(torch.equal, inputs, given)):
-        raise IncorrectError(
-            f"{_names(inputs)} is overwritten, which the model that calls the kernel still needs; "
-            "work on a copy"
-        )
+        raise IncorrectError(OVERWRITTEN.format(_names(inputs)))
 
 
 def compare(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 SHARED = "num_kv_heads"
@@ -58,5 +58,5 @@ class Shape:
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Shape:
         """The shape among the keys of a mapping; KeyError for one without a default."""
-        given = ("batch_size", "seq_len", "num_heads", "emb_dim", "causal")
-        return cls(*(parameters[name] for name in given), parameters.get(SHARED, 0))
+        given = {field.name: parameters[field.name] for field in fields(cls)[:-1]}
+        return cls(**given, num_kv_heads=parameters.get(SHARED, 0))
