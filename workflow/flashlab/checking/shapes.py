@@ -14,8 +14,6 @@ LETTERS = {
     **{"emb_dim": "E", "head_dim": "D"},
 }
 _SIZE = re.compile(r"(?:H_(?=KV))?(B|N|KV|H|E|D)([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
-_RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
-_LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
 _MASKS = {"full": False, "causal": True}
 
 
@@ -79,32 +77,3 @@ def parse_shapes(text: str, **usual: Sequence[int]) -> list[Shape]:
         return [*shapes]
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
-
-
-def sweep_shape(text: str, sweep: str) -> list[str]:
-    """A shape's text once for each size of a sweep, in place of the one that it has, if any.
-
-    A sweep is a size and its values, such as ``seq_len=128:8192`` or ``head_dim=64,96,128``.
-
-    Raises:
-        ShapeError: the sweep is malformed; the message shows the form.
-    """
-    name, _, values = sweep.partition("=")
-    if name not in LETTERS:
-        raise ShapeError(f"--sweep {sweep}: {name!r} is none of {', '.join(LETTERS)}")
-    sizes: Sequence[int] = ()
-    if bounds := _RANGE.fullmatch(values):
-        first, last = map(int, bounds.groups())
-        sizes = [first << doubled for doubled in range((last // first).bit_length())]
-    elif _LIST.fullmatch(values):
-        sizes = [int(value) for value in values.split(",")]
-    if not sizes:
-        raise ShapeError(
-            f"--sweep {sweep}: the form is {name}=128:8192 (doubled from the first to the last at "
-            f"most) or {name}=128,384,512"
-        )
-    letter = LETTERS[name]
-    replaced = ("D", "E") if letter in "DE" else (letter,)
-    found = [(part.strip(), _SIZE.fullmatch(part.strip())) for part in text.split(",")]
-    kept = [part for part, of in found if part and not (of and of[1].upper() in replaced)]
-    return [",".join([*kept, f"{letter}{size}"]) for size in sizes]

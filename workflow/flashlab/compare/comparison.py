@@ -22,7 +22,7 @@ from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, merge_processes, warning_codes
-from flashlab.analysis.ratios import Ratio, ratio, verdict_of
+from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.analysis.settings import settings_of
 from flashlab.analysis.tables import KnownRuns, samples_by_run, tables_of
 from flashlab.benchmarks.implementations import PACKED_TWIN
@@ -33,15 +33,17 @@ from flashlab.compare.sides import Side, SideError
 from flashlab.files import read_json, write_json
 from flashlab.records import Record
 from flashlab.runs import Run
+from flashlab.statistics import Estimate
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
 
-ABOUT = ("implementation", "group", "sizes", "shape", "dtype", "device")
+ABOUT = (
+    *("implementation", "group", "sizes", "shape", "dtype", "device"),
+    *("reference_median", "subject_median", "unit", "processes"),
+)
 """Columns besides those of comparisons.csv: the implementation (none of a row that pools several),
-its group, its class of sizes (`flashlab.story.compare`), and the shape in short."""
-
-VALUES = ("reference_median", "subject_median", "unit", "processes")
-"""Columns of a single run's row: the metric on both sides, and the processes of each."""
+its group, its class of sizes (`flashlab.story.compare`), the shape in short; and of a single run
+the metric on both sides, and the processes of each."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class _Read:
     experiment: Experiment
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         return Estimates([self.experiment])
 
     @cached_property
@@ -65,6 +67,10 @@ class _Read:
         """The rows of the metric table that have numbers, by run and metric."""
         ok = (row for row in self.experiment.metrics if row["status"] == "ok")
         return {(*self.experiment.key_of(row), row["metric"]): row for row in ok}
+
+    def estimate(self, row: Row, metric: Metric) -> Estimate:
+        """A metric of a run."""
+        return self._estimates.of_metric(self.experiment, row, metric.name)
 
     def hashes(self, row: Row) -> list[str]:
         """Those of a run's records."""
@@ -86,20 +92,28 @@ def _read(side: Side, shared: Sequence[Run]) -> _Read:
 
 def _ratio(metric: Metric, sides: Sequence[_Read], rows: Sequence[Row]) -> Ratio:
     """The second side's value of a metric of a run over the first's, with its interval."""
-    one, other = (row["value"] for row in rows)
     if sides[0].hashes(rows[0]) == sides[1].hashes(rows[1]):
         return Ratio(0, 1.0, 1.0, 1.0, 0)  # as of a kernel that a revision did not change
     if metric.exact:  # the same at every measurement; where processes differ, the largest
+        one, other = (row["value"] for row in rows)
         (least, most), (low, high) = (
-            (row["value"], row["value"]) if row["low"] is None else (row["low"], row["high"])
+            [row["value"] if row[end] is None else row[end] for end in ("low", "high")]
             for row in rows
         )
         return Ratio(0, other / one, low / most, high / least, 0)
-    first, second = (
-        side.estimates.of_metric(side.experiment, row, metric.name)
-        for side, row in zip(sides, rows, strict=True)
-    )
-    return ratio(0, second, first)
+    one, other = (side.estimate(row, metric) for side, row in zip(sides, rows, strict=True))
+    return ratio(0, other, one)
+
+
+def _described(benchmark: Benchmark, metric: Metric, run: Row, found: Ratio) -> dict[str, Any]:
+    """A ratio by a metric at the setting of a run."""
+    return {
+        **{"metric": metric.name, "unit": metric.unit, "settings": 1, "pairs": found.pairs},
+        **{"shape": " ".join(benchmark.describe(run)), "dtype": run["dtype"]},
+        **{"device": run["device"], "ratio": found.ratio, "low": found.low, "high": found.high},
+        **{"verdict": found.verdict, "samples": found.samples or None},
+        **benchmark.all_parameters(run),
+    }
 
 
 def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, Any]]:
@@ -108,17 +122,14 @@ def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, 
     shared = [key for key in sides[0].values.keys() & sides[1].values.keys() if key[-1] in order]
     for key in sorted(shared, key=lambda key: (key[0], order.index(key[-1]), key)):
         metric, rows = benchmark.metric(key[-1]), [side.values[key] for side in sides]
-        runs, about = [side.runs[key[:-1]] for side in sides], rows[1]
-        behind = benchmark.measured_behind(metric.name)
-        doubts = [] if metric.exact else warning_codes(runs, *behind)
-        compared = _ratio(metric, sides, rows)
+        both, behind = [s.runs[key[:-1]] for s in sides], benchmark.measured_behind(metric.name)
         yield {
-            **{"compared": DATASET, "implementation": key[0], "metric": metric.name},
-            "variant": variant_words((v.name, about[v.name]) for v in benchmark.variants),
-            **_described(benchmark, metric, about, compared),
+            **{"compared": DATASET, "implementation": key[0]},
+            "variant": variant_words((v.name, rows[0][v.name]) for v in benchmark.variants),
+            **_described(benchmark, metric, rows[0], _ratio(metric, sides, rows)),
             **{"reference_median": rows[0]["value"], "subject_median": rows[1]["value"]},
-            "doubts": " ".join(doubts),
-            "processes": " ".join(str(len(side.hashes(about))) for side in sides),
+            "doubts": "" if metric.exact else " ".join(warning_codes(both, *behind)),
+            "processes": " ".join(str(len(side.hashes(rows[0]))) for side in sides),
         }
 
 
@@ -129,52 +140,38 @@ def _among(benchmark: Benchmark, side: _Read) -> Iterator[dict[str, Any]]:
     for metric, setting in itertools.product(ranked_by(benchmark), settings):
         runs = {label: row for label, (_, row) in setting.runs.items()}
         known = {
-            label: side.estimates.of_metric(side.experiment, row, metric.name)
+            label: side.estimate(row, metric)
             for label, row in runs.items()
             if (*side.experiment.key_of(row), metric.name) in side.values
         }
         for reference, subject in itertools.combinations(known, 2):
+            found = ratio(0, known[subject], known[reference])
             yield {
                 **{"experiment": side.experiment.name, "compared": IMPLEMENTATIONS},
-                **{"metric": metric.name, "subject": subject, "reference": reference},
-                **_described(
-                    benchmark, metric, runs[subject], ratio(0, known[subject], known[reference])
-                ),
+                **{"subject": subject, "reference": reference},
+                **_described(benchmark, metric, runs[subject], found),
             }
-
-
-def _described(benchmark: Benchmark, metric: Metric, run: Row, found: Ratio) -> dict[str, Any]:
-    """A ratio by a metric at the setting of a run."""
-    verdict = verdict_of(found.low, found.high)
-    return {
-        **{"shape": " ".join(benchmark.describe(run)), "dtype": run["dtype"]},
-        **{"device": run["device"], "unit": metric.unit, "settings": 1, "pairs": found.pairs},
-        **{"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": verdict},
-        **{"samples": found.samples or None, **benchmark.all_parameters(run)},
-    }
 
 
 def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     """Rows with all columns of the table, whole numbers as such."""
-    parameters = [p.name for p in benchmark.parameters]
     whole = [p.name for p in benchmark.parameters if p.kind is int]
-    whole += ["settings", "pairs", "samples"]
-    table = rows.reindex(columns=[*COLUMNS, *parameters, *ABOUT, *VALUES])
-    if rows.empty:
-        table = table.astype(object)
-    return table.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
+    table = rows.reindex(columns=[*COLUMNS, *(p.name for p in benchmark.parameters), *ABOUT])
+    table = table.astype(object) if rows.empty else table
+    numbers = dict.fromkeys([*whole, "settings", "pairs", "samples"], "Int64")
+    return table.astype(numbers).reset_index(drop=True)
 
 
 def _comparison_table(
-    benchmark: Benchmark, names: tuple[str, str], sides: Sequence[_Read]
+    benchmark: Benchmark, names: Sequence[str], sides: Sequence[_Read]
 ) -> pd.DataFrame:
     """Every comparison of two sides that have the same runs.
 
     Returns:
-        The columns of comparisons.csv, the benchmark's parameters, `ABOUT` and `VALUES`.
-        ``compared`` is ``dataset`` where a run of the second side, the subject, is compared with
-        that of the first, or several pooled (`story.compare.with_pooled`), and
-        ``implementations`` where two of one side (``experiment``) are.
+        The columns of comparisons.csv, the benchmark's parameters, and `ABOUT`. ``compared`` is
+        ``dataset`` where a run of the second side, the subject, is compared with that of the first,
+        or several pooled (`story.compare.with_pooled`), and ``implementations`` where two of one
+        side (``experiment``) are.
     """
     table = pd.DataFrame(_across(benchmark, sides))
     if table.empty:
@@ -193,15 +190,6 @@ def _ended(shared: Sequence[Run], sides: Sequence[_Read]) -> Iterator[dict[str, 
             yield {**about, "one": one, "other": other, **dict(run.parameters)}
 
 
-def _only(runs: Sequence[Run], shared: Sequence[Run]) -> list[dict[str, Any]]:
-    """The runs of a side that are not shared, by implementation."""
-    alone = sorted({*runs} - {*shared})
-    return [
-        {"implementation": name, "shapes": [" ".join(run.words) for run in mine]}
-        for name, mine in itertools.groupby(alone, key=lambda run: run.implementation)
-    ]
-
-
 def _described_side(name: str, side: _Read) -> dict[str, Any]:
     """A side's name, devices, and when its last record was measured."""
     devices = {record.environment.get("device_name") for record in side.records}
@@ -217,8 +205,8 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         RecordError: a record is missing or damaged.
     """
     benchmark, names = find_benchmark(one["benchmark"]), (one["name"], other["name"])
-    runs = [[Run.of(benchmark, each["run"]) for each in s["records"]] for s in (one, other)]
-    shared = sorted({*runs[0]} & {*runs[1]})
+    runs = [{Run.of(benchmark, each["run"]) for each in s["records"]} for s in (one, other)]
+    shared = sorted(runs[0] & runs[1])
     if not shared:
         kinds = [" and ".join(sorted({f"{r.dtype} on {r.device}" for r in of})) for of in runs]
         raise SideError(
@@ -228,27 +216,34 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         )
     sides = [_read(side, shared) for side in (one, other)]
     table = _comparison_table(benchmark, names, sides)
-    ceilings = [one["ceilings"], other["ceilings"]]
+    alone = [sorted(of - {*shared}) for of in runs]
     about = {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
         "sides": [_described_side(*each) for each in zip(names, sides, strict=True)],
         "shared": len(shared),
         "environments": compare_circumstances([side.records for side in sides]),
-        "ceilings": compare_ceilings(ceilings, {run.dtype for run in shared}),
+        "ceilings": compare_ceilings(
+            (one["ceilings"], other["ceilings"]), {run.dtype for run in shared}
+        ),
         "ended": list(_ended(shared, sides)),
-        "only": [_only(of, shared) for of in runs],
+        "only": [
+            [
+                {"implementation": name, "shapes": [" ".join(run.words) for run in mine]}
+                for name, mine in itertools.groupby(of, key=lambda run: run.implementation)
+            ]
+            for of in alone
+        ],
     }
-    told = story(Compared(benchmark, table, about))
-    observations = [observation.to_json() for observation in told]
+    told = [each.to_json() for each in story(Compared(benchmark, table, about))]
     rows = [as_json(row) for row in records_of(table)]
-    return {**about, "observations": observations, "comparisons": rows}
+    return {**about, "observations": told, "comparisons": rows}
 
 
-def read_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """The table of a comparison that was written (`compare`)."""
-    rows = pd.DataFrame(document["comparisons"])
-    return _typed(rows, find_benchmark(document["benchmark"]))
+def read_compared(document: Mapping[str, Any]) -> Compared:
+    """A comparison that was written (`compare`), with its table."""
+    benchmark = find_benchmark(document["benchmark"])
+    return Compared(benchmark, _typed(pd.DataFrame(document["comparisons"]), benchmark), document)
 
 
 def write_comparison(plan_file: Path, output: Path) -> None:
