@@ -76,8 +76,9 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
     preview, whole = planned(config, quick=True), planned(config)
     assert preview.orders.keys() < whole.orders.keys() and not preview.counters
     assert {order["process"] for order in preview.orders.values()} == {0}
-    ends = [e["cpu"][e["sweep"]] for e in preview.config["experiments"]]
-    assert all(len(values) == 2 for values in ends)
+    for name in preview.experiments.keys() - {"summary"}:
+        (view,) = (v for path, v in preview.views.items() if path.endswith(f"sweeps/{name}.json"))
+        assert len({run[view["sweep"]] for run in view["runs"]}) == 2
     with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
         check_freezable(planned(config, quick=True, name="mine"))
 
