@@ -40,7 +40,7 @@ COMMANDS = {
     "compare": "flashlab.compare.command:compare "
     "one other --benchmark --format --fail-on --language",
     "comparison": "flashlab.compare.comparison:write_comparison --plan --output",
-    "comparison-figures": "flashlab.compare.forest_plot:draw_comparison --comparison --output",
+    "comparison-figures": "flashlab.compare.forest:draw_comparison --comparison --output",
     "comparison-pdf": "flashlab.compare.report:write_pdf --comparison --figures --output",
     "comparison-page": "flashlab.compare.report:write_page --comparison --figures --output",
     "hw4": "flashlab.hw4.program:print_program input output --step --json",
