@@ -19,7 +19,7 @@ from planted.sorting import sorting
 from flashlab.analysis.comparison_rows import read_comparisons
 from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import COMPARISONS, Experiment
+from flashlab.analysis.experiment import COMPARISONS, Runs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
@@ -98,7 +98,7 @@ MASKS: Mapping[str, tuple[dict[Any, Any], dict[str, Any]]] = {
 """The same with causal masking, and as sorting with a variant."""
 
 
-PlantedExperiment = tuple[Benchmark, str, Experiment]
+PlantedExperiment = tuple[Benchmark, str, Runs]
 """A benchmark, a title, and what was planted."""
 
 

@@ -19,10 +19,9 @@ from flashlab import statistics
 from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_words
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.estimates import Estimates, bases_of
-from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys, status_of
+from flashlab.analysis.experiment import Measured, Process, Runs, status_of
 from flashlab.analysis.ratios import ratio, verdict_of
 from flashlab.analysis.replication import UNREPLICATED, agreed_value, combine_processes
-from flashlab.analysis.settings import settings_of
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
@@ -131,53 +130,31 @@ def _rows(benchmark: Benchmark, one: Records, other: Records) -> Iterator[dict[s
                 }
 
 
-def _experiment(benchmark: Benchmark, name: str, side: Records) -> Experiment:
-    """A side's runs as the estimators of a report read them; packed twins are left out."""
-    runs, metrics, samples, processes = [], [], {}, []
-    for run, records in side.items():
-        row = {**run.to_row(), "status": status_in(records)}
-        for record in records:
-            environment, kept = record.environment, ("process", "status", "started", "ended")
-            stated = {each: environment.get(each) for each in ("device_name", "gpu_uuid", "boot")}
-            stated |= {each: getattr(record, each) for each in (*kept, "warnings")}
-            processes.append({**row, **stated, "record": f"{run} {record.process}"})
-        if row["status"] != "ok" or run.implementation.endswith(PACKED_TWIN):
-            continue
-        runs.append(row)
-        for metric in chosen_metrics(benchmark):
-            having = _having(records, metric)
-            if having:
-                value = agreed_value([_value(record, metric) for record in having])
-                metrics.append({**row, "metric": metric.name, "value": value})
-            if having and not metric.derived:
-                key = (*(row[column] for column in run_keys(benchmark)), metric.name)
-                samples[key] = [[*record.metrics[metric.name].samples] for record in having]
-    kept_samples = {key: calls for key, calls in samples.items() if all(calls)}
-    return Experiment({"name": name}, benchmark, runs, metrics, kept_samples, processes)
-
-
 def _among(benchmark: Benchmark, name: str, side: Records) -> Iterator[dict[str, Any]]:
-    """The implementations of one side against each other at each setting, by the usual pairing."""
-    experiment = _experiment(benchmark, name, side)
-    estimates = Estimates([experiment])
-    measured = {(*experiment.key_of(row), row["metric"]) for row in experiment.metrics}
-    for metric, setting in itertools.product(ranked_by(benchmark), settings_of([experiment])):
-        runs = {label: row for label, (_, row) in setting.runs.items()}
-        known = {
-            label: estimates.of_metric(experiment, row, metric.name)
-            for label, row in runs.items()
-            if (*experiment.key_of(row), metric.name) in measured
-        }
+    """The implementations of one side against each other at each setting, by the usual pairing.
+
+    Packed twins are left out.
+    """
+    measured = [Measured(run, [*map(Process, records)]) for run, records in side.items()]
+    runs = [each for each in measured if not each.run.implementation.endswith(PACKED_TWIN)]
+    estimates = Estimates([Runs({"name": name}, benchmark, runs)])
+    by_setting = itertools.groupby(
+        sorted(runs, key=lambda each: (each.key[1:], each.key)), key=lambda each: each.key[1:]
+    )
+    settings = [[each.run for each in own] for _, own in by_setting]
+    for metric, setting in itertools.product(ranked_by(benchmark), settings):
+        of = estimates.of(metric)
+        known = {run: of[key] for run in setting if (key := tuple(run.to_row().values())) in of}
         for reference, subject in itertools.combinations(known, 2):
             pair = ratio(1, known[subject], known[reference])
             yield {
                 **{"experiment": name, "compared": IMPLEMENTATIONS, "metric": metric.name},
-                **{"subject": subject, "reference": reference, "settings": 1},
-                **{"shape": " ".join(benchmark.describe(runs[subject])), "unit": metric.unit},
-                **{key: runs[subject][key] for key in ("dtype", "device")},
+                **{"subject": subject.implementation, "reference": reference.implementation},
+                **{"shape": " ".join(subject.words), "unit": metric.unit, "settings": 1},
+                **{"dtype": subject.dtype, "device": subject.device},
                 **{"ratio": pair.ratio, "low": pair.low, "high": pair.high},
                 **{"verdict": pair.verdict, "pairs": pair.pairs, "samples": pair.samples},
-                **benchmark.all_parameters(runs[subject]),
+                **benchmark.all_parameters(subject),
             }
 
 
