@@ -19,12 +19,7 @@ from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
-<<<<<<< HEAD
-from flashlab.compare.comparison import comparison_table
-=======
 from flashlab.compare.comparison import read_table
-from flashlab.records import read_record
->>>>>>> main
 from flashlab.statistics import DRAWS, Estimate
 
 NOISE = {"spread": 0.001}
@@ -131,13 +126,7 @@ def test_a_gpu_is_its_own_card_whatever_the_boot(experiment: Plant) -> None:
         assert all(bool(found["pairs"]) == paired for found in rows_of(planted))
 
 
-<<<<<<< HEAD
-def test_the_two_sides_of_compare_are_never_paired(experiment: Plant) -> None:
-=======
-def test_the_two_sides_of_compare_are_never_paired(
-    experiment: Plant, planter: Any, tmp_path: Path
-) -> None:
->>>>>>> main
+def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, tmp_path: Path) -> None:
     """Its rule for processes of two sides is its own, wherever and whenever they ran."""
     planted = experiment(both(blocks(1, 1.0)), **NOISE)
     sides: list[dict[Any, Any]] = [{}, {}]

@@ -6,11 +6,7 @@ Each side is read and estimated as a report's dataset is: a run's estimate is th
 from __future__ import annotations
 
 import itertools
-import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +26,6 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.circumstances import compare_ceilings, compare_circumstances
 from flashlab.compare.sides import Side, SideError
 from flashlab.files import read_json, write_json
-from flashlab.records import Record
 from flashlab.runs import Run
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
@@ -94,7 +89,7 @@ def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, 
         runs = [side.runs[key[:-1]] for side in sides]
         about = (None, *benchmark.measured_behind(metric.name))
         warnings = (w for run in runs for w in run.warnings if w.get("metric") in about)
-        doubts = {*() if metric.exact else (warning["code"] for warning in warnings)}
+        doubts = set[str]() if metric.exact else {warning["code"] for warning in warnings}
         variants = [(v.name, runs[1].run[v.name]) for v in benchmark.variants]
         yield {
             **{"compared": DATASET, "implementation": key[0], "metric": metric.name},
