@@ -98,15 +98,6 @@ def test_the_ends_of_each_sweep_are_counted(call: Call) -> None:
     assert lengths == {"128", "1024"}
 
 
-def test_a_tables_records_include_the_counters_of_its_runs(call: Call) -> None:
-    prepared = call()
-    for name, paths in prepared.experiments.items():
-        entries = prepared.views[f"results/local/plan/records/{name}.json"]["records"]
-        planned = [entry["counters"]["path"] for entry in entries if "counters" in entry]
-        assert set(planned) <= set(paths) & set(prepared.counters)
-        assert planned or name == "summary"
-
-
 # What names them
 
 

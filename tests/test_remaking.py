@@ -137,15 +137,6 @@ def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
     assert ended(record_of(run, protocol=protocol), 3) is None
 
 
-def test_a_record_that_is_as_it_was_made_is_not_parsed(
-    path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_record(path, record_of(run))
-    write_digests(path)
-    monkeypatch.setattr(state, "read_record", None)  # reading it would be an error
-    assert damage(path, run) is None
-
-
 def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, run: Run) -> None:
     home, kept = path.parents[1], path.parents[1] / "replaced" / path.name
     write_record(path, record_of(run))
