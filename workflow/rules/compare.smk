@@ -81,19 +81,3 @@ use rule comparison_pdf as comparison_page with:
         command="comparison-page",
     message:
         "Rendering the comparison as an HTML page"
-
-
-rule publish_comparison:
-    input:
-        "results/compare/compare.{kind}",
-    output:
-        "report/compare.{kind}",
-    log:
-        "results/compare/logs/publish_{kind}.log",
-    wildcard_constraints:
-        kind="pdf|html",
-    localrule: True
-    message:
-        "Writing report/compare.{wildcards.kind}"
-    shell:
-        "cp {input:q} {output:q} > {log:q} 2>&1"
