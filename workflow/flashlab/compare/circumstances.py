@@ -44,10 +44,10 @@ def _facts(records: Sequence[Record]) -> pd.DataFrame:
             "measured": record.started[:10],
             "commit": commit and commit[:12] + ("-dirty" if dirty else ""),
         }
+        about["boot"] = record.environment.get("boot") or ""
         rows.append({**record.environment, **record.sources, **about})
     facts = pd.json_normalize(rows).reindex(columns=["boot", "gpu_uuid", "implementation", *FIELDS])
-    cards = facts[["boot", "gpu_uuid"]].drop_duplicates().dropna(subset="gpu_uuid")
-    facts["gpus"] = facts.boot.map(cards.fillna("").boot.value_counts())
+    facts["gpus"] = facts.groupby("boot").gpu_uuid.transform("nunique")
     facts["processes"] = facts.processes.map(facts.processes.value_counts())
     return facts
 
