@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from flashlab.benchmarks.attention.shape import Shape
 
 FORM = "B16,N1024,H32,D64,causal"
-LETTERS = {
-    **{"batch_size": "B", "seq_len": "N", "num_heads": "H", "num_kv_heads": "KV"},
-    **{"emb_dim": "E", "head_dim": "D"},
-}
+LETTERS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "head_dim": "D"}
 _SIZE = re.compile(r"(?:H_(?=KV))?(B|N|KV|H|E|D)([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
 _MASKS = {"full": False, "causal": True}
 
@@ -64,16 +61,15 @@ def parse_shapes(text: str, **usual: Sequence[int]) -> list[Shape]:
     """
     try:
         given, shapes = _parts(text), dict[Shape, None]()  # where E is given, D has no say
-        names = ("batch_size", "seq_len", "num_heads", "head_dim")
-        sizes = [[given[at]] if (at := LETTERS[name]) in given else usual[name] for name in names]
-        masks = [bool(given["mask"])] if "mask" in given else [False, True]
-        for (b, n, h, d), mask in itertools.product(itertools.product(*sizes), masks):
+        sizes = [[given[at]] if at in given else usual[name] for name, at in LETTERS.items()]
+        masks = [given["mask"]] if "mask" in given else [0, 1]
+        for b, n, h, d, mask in itertools.product(*sizes, masks):
             emb_dim, kv = given.get("E", h * d), given.get("KV", h)
             if emb_dim % h:
                 raise ShapeError(f"H{h} does not divide E{emb_dim}")
             if h % kv:
                 raise ShapeError(f"KV{kv} does not divide H{h}")
-            shapes[Shape(b, n, h, emb_dim, mask, kv)] = None
+            shapes[Shape(b, n, h, emb_dim, bool(mask), kv)] = None
         return [*shapes]
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
