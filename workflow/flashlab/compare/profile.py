@@ -53,7 +53,7 @@ def counters_text(record: Record) -> str:
     declared = ATTENTION.counters_on(record.run.device)
     rows = [
         [
-            metrics[0].quantity.labels["en"],
+            metrics[0].quantity.name.replace("_", " "),
             *(_number(record.metrics[metric.name].value, metric.unit) for metric in metrics),
         ]
         for metrics in zip(*declared.values(), strict=True)
