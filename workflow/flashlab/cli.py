@@ -34,7 +34,7 @@ COMMANDS = {
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
-    "bench": "flashlab.compare.command:bench implementations --shape --sweep --dtype --pass "
+    "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass "
     "--seconds --margin --counters --timeout --json",
     "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
     "compare": "flashlab.compare.command:compare "
@@ -177,11 +177,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     },
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
-    "--sweep": {
-        "metavar": "PARAMETER=FIRST:LAST",
-        "help": "measure at sizes doubled from FIRST to LAST, such as seq_len=128:8192, or at "
-        "those of a list, such as head_dim=64,96,128",
-    },
     "--tables": "folder of all tables",
     "--timeout": {
         **SECONDS,
