@@ -2,7 +2,7 @@
 
 Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY [COUNT] [SEED]
 
-scores      comparisons and what is said of them, of planted datasets; status 1 out of bounds
+scores      comparisons of planted datasets; status 1 out of bounds
 models      comparisons where processes differ in known ways; status 1 where a goal is missed
 sentences   all that planted reports on attention say; status 1 where page one says anything false
 noise       runs of identical code under noise of known kinds
@@ -79,13 +79,12 @@ def _row(name: str, s: scores.Score, identical_ones: str = "–") -> tuple[objec
 
 
 def of_scores(datasets: int, seed: int) -> Iterator[tuple[object, ...]]:
-    """Rows and statements of each kind."""
+    """Rows of each kind."""
     with tempfile.TemporaryDirectory() as folder:
         found = scores.score(datasets, seed, Path(folder))
     yield OF_COMPARED
-    yield from (_row(*each) for each in sorted({**found.rows, **found.statements}.items()))
+    yield from (_row(*each) for each in sorted(found.rows.items()))
     yield "identical", "", "", "", _share(found.identical_differences, found.identical_rows), ""
-    yield from ((example[:1200],) for example in found.examples[:10])
     if wrong := found.out_of_bounds():
         sys.exit("\n".join(wrong))
 
