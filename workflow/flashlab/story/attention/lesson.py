@@ -85,7 +85,9 @@ def missing(s: Sweep) -> Observation | None:
 def all_missing(data: Dataset) -> list[Observation]:
     """The same of the dataset, a sentence an implementation and reason, for page one."""
     return [
-        Observation("missing", None, {"of": [e]}, _failed_rows(data.sweeps, e["name"]), "", "notice")
+        Observation(
+            "missing", None, {"of": [e]}, _failed_rows(data.sweeps, e["name"]), "", "notice"
+        )
         for e in _gone(data.sweeps)
     ]
 

@@ -112,6 +112,7 @@ def _skipped(s: Sweep, at: list[int]) -> dict[str, Any] | None:
 
 def _operators_why(s: Sweep, base: str, last: int) -> Observation | None:
     """On a CPU: the operators that the mask adds to the baseline's forward, and their share."""
+
     def at(metric: str, variant: str) -> float:
         return number(s.medians(metric, variant), last, base)
 
