@@ -17,8 +17,8 @@ from typing import Any
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.compare.tabular import as_text
 from flashlab.compare.targets import DTYPE, FOLDER, opened_targets, shapes_of
+from flashlab.compare.words import as_text
 from flashlab.measuring.supervise import measure_run
 from flashlab.nsight import METRICS, PROGRAM
 from flashlab.numbers import measured, percent, short
@@ -64,7 +64,7 @@ def counters_text(counted: Mapping[str, Record], device: str) -> str:
     ]
     rows = [
         [
-            metrics[0].quantity.labels["en"],
+            metrics[0].quantity.name.replace("_", " "),
             *(
                 _number(record.metrics[metric.name].value, metric.unit) if record.metrics else "–"
                 for record in counted.values()
@@ -132,7 +132,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
     """
     device, statuses = machine.detect_device("auto"), set[str]()
     with opened_targets([text]) as (target,):
-        for shape in shapes_of(shapes, None, device):
+        for shape in shapes_of(shapes, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)
             record = count_run(run, implementation, timeout_s)

@@ -60,7 +60,7 @@ STAGES = {
     "comparison_page": "Comparison as an HTML page",
     "grades": "Grades",
     # Copies: the line about the source is enough
-    **dict.fromkeys(f"publish_{what}" for what in ("pdf", "page", "comparison", "grades")),
+    **dict.fromkeys(("publish", "publish_pdf", "publish_grades")),
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
