@@ -64,7 +64,7 @@ def counters_text(counted: Mapping[str, Record], device: str) -> str:
     ]
     rows = [
         [
-            metrics[0].quantity.labels["en"],
+            metrics[0].quantity.name.replace("_", " "),
             *(
                 _number(record.metrics[metric.name].value, metric.unit) if record.metrics else "–"
                 for record in counted.values()
