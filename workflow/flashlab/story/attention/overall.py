@@ -50,8 +50,8 @@ def _runs(data: Dataset) -> pd.DataFrame:
     ]
     columns = ["experiment", "name", "p", "several", "is_compared"]
     runs = data.runs.reset_index(names=["experiment", "variant", "name", "at"])
-    given = [runs[parameter.name].astype(str) for parameter in data.benchmark.given]
-    runs = runs.assign(setting=given[0].str.cat(given[1:], sep=" "))
+    sizes = runs[[parameter.name for parameter in data.benchmark.given]].astype(str)
+    runs = runs.assign(setting=[" ".join(row) for row in sizes.to_numpy()])
     found = pd.DataFrame(about, columns=columns).merge(runs, on=["experiment", "name"])
 
     def known(metric: str, names: Any) -> Any:
@@ -68,7 +68,8 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
 
     Odd ones are left out, unless all are.
     """
-    rows = _runs(data)[lambda each: each.is_compared.astype(bool)]
+    rows = _runs(data)
+    rows = rows[rows.is_compared.astype(bool)]
     every = data.speeds.xs((IMPLEMENTATIONS, metric, data.baseline), level=(1, 3, 5))
     keys = pd.MultiIndex.from_frame(rows[["experiment", "variant", "name", "at"]])
     speeds = every.reindex(keys).set_axis(rows.index)
@@ -80,7 +81,8 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
 
 def _wins(data: Dataset, without: Collection[str] = ()) -> dict[str, int]:
     """At how many distinct settings each subject has the least total, of two or more."""
-    rows = _runs(data)[lambda each: ~each.odd.astype(bool) & ~each.name.isin(without)]
+    rows = _runs(data)
+    rows = rows[~rows.odd.astype(bool) & ~rows["name"].isin([*without])]
     rows = rows.dropna(subset="time").drop_duplicates(["name", "setting"])
     several = rows[rows.groupby("setting").name.transform("count") > 1]
     best = several.sort_values("time", kind="stable").drop_duplicates("setting")
@@ -113,9 +115,9 @@ def answer(data: Dataset) -> Observation | None:
         variant = "many" if is_most else "many_even"
         return Observation("answer", None, facts, evidence, variant, "answer")
     pooled = data.pooled(TOTAL, names[0], data.baseline)
-    verdict, x = word(pooled, POOLED, "verdict"), number(pooled, POOLED, "x")
-    if verdict in roles.DECIDED:
-        facts["pooled"] = clause("pooled", new=names[0], x=x, verdict=verdict)
+    if (verdict := word(pooled, POOLED, "verdict")) in roles.DECIDED:
+        over_all = {"x": number(pooled, POOLED, "x"), "verdict": verdict}
+        facts["pooled"] = clause("pooled", new=names[0], **over_all)
         evidence += data.rows(pooled)
     variant = "most" if is_most else "stay" if counts["slower"] else "even"
     if counts["faster"] == len(rows):

@@ -141,7 +141,7 @@ def leaders(s: Sweep) -> Observation | None:
     led, end = lead_clause(s, name) if roles.has_baseline(s) else None, max(best)
     near_end = roles.not_slower(s, best[end], end)
     wins = {n: [at for at in best if best[at] == n] for n in roles.subjects(s)}
-    of = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
+    of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
     tiers = tiers_of(s, last, best.get(last, name)) if led else []
     follow = clause("tiers", p=s.symbol, at=last, of=tiers, base=s.data.baseline)
