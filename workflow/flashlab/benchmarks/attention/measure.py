@@ -184,8 +184,8 @@ def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[
     return {"again": {"calls": calls, "heads": compared["heads"], "errors": compared["errors"]}}
 
 
-def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> Any:
-    """Energies of both passes as metrics, and their resolutions; none where no device tells.
+def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Energies of both passes as metrics; none where no device tells.
 
     Each pass runs for so many seconds.
     """
@@ -193,11 +193,7 @@ def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -
         name.replace("time", "energy"): energy.measure_energy(timed, seconds)
         for name, timed in passes(kernel, run)
     }
-    known = {name: found for name, found in measured.items() if found}
-    if len(known) < len(measured):
-        return {}, {}
-    resolutions = {name: resolution for name, (_, resolution) in known.items()}
-    return {name: metric for name, (metric, _) in known.items()}, resolutions
+    return measured if all(measured.values()) else {}
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
@@ -220,11 +216,10 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     again = check_again(kernel, run, calls)
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
-    energies, resolutions = measure_energy(kernel, run, seconds) if seconds else ({}, {})
+    energies = measure_energy(kernel, run, seconds) if seconds else {}
     details = {
         "clocks": {name: timing.clocks for name, timing in timings.items() if timing.clocks},
         "page_faults": {name: timing.faults for name, timing in timings.items() if timing.faults},
-        "energy_resolution": resolutions,
     }
     times = {name: timing.to_json() for name, timing in timings.items()}
     warnings = environment.timing_warnings(timings)
