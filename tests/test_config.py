@@ -25,8 +25,8 @@ from flashlab.config import (
     read_layer,
     resolve_config,
 )
-from flashlab.config.layers import BUILT_IN, named_benchmark, parse_yaml
-from flashlab.config.model import Configuration
+from flashlab.config.layers import BUILT_IN, merged, named_benchmark, parse_yaml, place_of
+from flashlab.config.model import EXAMPLES
 from flashlab.files import canonical
 from flashlab.plan.experiments import experiments_of, protocol_of, runs_of
 
@@ -84,11 +84,6 @@ def test_all_mistakes_are_reported_at_once_each_where_it_is(tmp_path: Path) -> N
         *("--config: dtype", f"{second}, line 1: device"),
         "config.yaml: experiments[0].cuda.seq_len",
     ]
-
-
-def test_a_missing_key_is_named_where_the_first_layer_is() -> None:
-    (line,) = lines_of_error(with_value(("summary",), GONE), Layer("--config", {"device": "cpu"}))
-    assert line == "  config.yaml: summary: is missing; add it"
 
 
 def test_the_last_layer_that_names_a_benchmark_decides_which_it_is() -> None:
@@ -155,12 +150,6 @@ def test_each_layer_takes_experiments_from_those_below() -> None:
     assert (seq_len["cuda"]["seq_len"], c["name"], emb_dim["name"]) == ([1, 2], "c", "emb_dim")
 
 
-def test_where_nothing_lies_below_the_built_in_experiments_are_taken() -> None:
-    """As in the configuration that a workflow gives which uses this one as a module."""
-    given = {"summary": DEFAULT["summary"], "experiments": ["num_heads"]}
-    assert resolved(given)["experiments"] == [resolved(DEFAULT)["experiments"][3]]
-
-
 def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
     cuda = {"num_heads": 16, "head_dim": 128}
     config = resolved(
@@ -169,14 +158,6 @@ def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
     for block in (config["experiments"][0]["cuda"], config["summary"]["cuda"]):
         assert "emb_dim" not in block and block["batch_size"] == 16
         assert (block["num_heads"], block["head_dim"]) == (16, 128)
-
-
-def test_keys_stay_in_the_order_in_which_they_are_given() -> None:
-    names = [f"experiment{i}" for i in range(9)]
-    mine = {**resolved(DEFAULT)["experiments"][0]}
-    layer = own(*({**mine, "name": name} for name in names), remarks={n: {} for n in names})
-    over = Layer("--config", {"remarks": {"experiment4": {"en": "a.md"}}})
-    assert list(resolved(DEFAULT, layer, over)["remarks"]) == names
 
 
 def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
@@ -199,15 +180,6 @@ def test_implementations_that_replace_others_are_named_alone_and_a_conflict_with
 # What the documents say
 
 
-def test_shared_keys_are_recorded_as_their_own_file_has_them() -> None:
-    """Beside the experiments that the recording has anyway."""
-    own, recorded = (
-        yaml.safe_load((BUILT_IN / "config" / file).read_text(encoding="utf-8"))["experiments"]
-        for file in ("gqa.yaml", "record/attention.yaml")
-    )
-    assert [each for each in own if each not in recorded] == []
-
-
 def test_the_experiments_that_the_readme_shows_are_usable() -> None:
     readme = FILE.with_name("README.md").read_text(encoding="utf-8")
     blocks = re.findall("```yaml\n(.*?)```", readme, re.DOTALL)
@@ -224,12 +196,9 @@ def test_the_readme_has_every_key_with_its_default() -> None:
 
 
 def test_the_forms_that_messages_show_are_usable() -> None:
-    fields = Configuration.model_fields
-    shown = {key: field.examples for key, field in fields.items() if field.examples}
-    assert {"measure", "languages", "author", "remarks"} <= set(shown)
-    for key, examples in shown.items():
-        for example in examples:
-            override = parse_override(f"{key}={json.dumps(example)}")
+    for key, example in EXAMPLES.items():
+        override = parse_override(f"{key}={json.dumps(example)}")
+        if key != "title":  # of an experiment
             assert override == {key: example}
             resolved(DEFAULT, Layer("--config", override))
 
@@ -296,7 +265,7 @@ def test_what_is_sound_is_read_as_yaml_reads_it_and_each_key_has_its_line(tmp_pa
     layer = read_layer(FILE)
     assert layer.keys == DEFAULT
     line = FILE.read_text(encoding="utf-8").splitlines().index("summary:") + 1
-    assert layer.place_of(("summary", "none")) == f"{FILE}, line {line}: summary.none"
+    assert place_of(merged([layer]), ("summary", "none")) == f"{FILE}, line {line}: summary.none"
     marked = tmp_path / "marked.yaml"
     marked.write_text("a: &x {b: 1}\nc: {<<: *x, d: *x}\n", encoding="utf-8-sig")
     assert read_layer(marked).keys["c"] == {"b": 1, "d": {"b": 1}}
@@ -312,16 +281,6 @@ def test_any_text_is_a_value_or_a_mistake_in_words(text: str) -> None:
 
 
 # Implementations
-
-
-def test_what_is_measured_in_the_headline_alone_can_be_the_baseline_and_anything_be_counted() -> (
-    None
-):
-    summary = {"implementations": ["FlashLab"]}
-    config = resolved(
-        DEFAULT, {"baseline": "FlashLab", "summary": summary, "counted": ["SdpaCudnn"]}
-    )
-    assert (config["baseline"], config["counted"]) == ("FlashLab", ["SdpaCudnn"])
 
 
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:

@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -39,9 +38,9 @@ from flashlab.plan.watching import (
 from flashlab.records import (
     COUNTERS,
     Record,
-    load_schema,
     read_metrics,
     time_out_message,
+    validator,
     write_record,
 )
 from flashlab.runs import Run
@@ -110,12 +109,8 @@ def server_of(pid: int | None) -> Server | None:
 
 def start_server(pid: int) -> None:
     """Begin to start the server of a process; whoever measures next waits for it."""
-
-    def begin() -> None:
-        if (server := server_of(pid)) and (connection := server.connect()):
-            connection.close()
-
-    threading.Thread(target=begin, daemon=True).start()
+    if (server := server_of(pid)) and (connection := server.connect()):
+        connection.close()
 
 
 def start_measuring(
@@ -196,26 +191,25 @@ def _follow(
 
     It is gone in any case.
     """
-    sections: list[Section] = []
-    begin = time.monotonic()
-    deadline, is_open, status = begin + timeout_s, True, None
+    sections, begin = list[Section](), time.monotonic()
+    deadline = begin + timeout_s
     try:
-        load_schema()  # beside the process's gate, long before anything is timed
-        while status is None and time.monotonic() < deadline:
+        validator()  # beside the process's gate, long before anything is timed
+        while time.monotonic() < deadline:
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
             try:
-                message = started.answer(POLL_SECONDS) if is_open else None
+                message = started.answer(POLL_SECONDS)
             except TimeoutError:
                 continue
-            is_open, now = message is not None, time.monotonic()
+            if message is None:
+                return started.wait(), sections
+            now = time.monotonic()
             if message:
                 timed, is_filled = message["samples"], bool(message["is_filled"])
                 sections.append(Section(now - begin, timed, is_filled))
             begin = now
-            if not is_open:
-                status = started.wait(POLL_SECONDS)
-        return status, sections
+        return None, sections
     finally:
         started.kill()
 
@@ -267,10 +261,9 @@ def _count(
         if reply["status"] != "ok":
             return reply
         if device != "cpu":
-            kernels = nsight.read_kernels(reply["counters_log"], names)
-            passes = nsight.split_passes(kernels, reply["passes"])
+            passes = nsight.read_passes(reply["counters_log"], names, reply["passes"])
             counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
-            reply |= {"counted": counted, "details": nsight.details(passes)}
+            reply |= {"counted": counted, "details": {"kernels": passes}}
     except nsight.NsightError as error:
         return {"status": "error", "message": str(error)}
     metrics = {

@@ -54,18 +54,17 @@ STAGES = {
     "report": "Report",
     "page": "HTML page",
     "freeze": "Recorded dataset",
-    "freeze_counters": "Recorded counters",
     "comparison": "Comparison",
     "comparison_figures": "Figures of the comparison",
     "comparison_pdf": "Comparison as a PDF",
     "comparison_page": "Comparison as an HTML page",
     "grades": "Grades",
     # Copies: the line about the source is enough
-    **dict.fromkeys(f"publish_{what}" for what in ("pdf", "page", "comparison", "grades")),
+    **dict.fromkeys(("publish", "publish_pdf", "publish_grades")),
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
-RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
+RESULT_IN_LOG = ("freeze", "grades")
 """Rules whose log ends in a line with the result."""
 
 WAITING = "Waiting: another measurement runs on the device."
