@@ -92,7 +92,7 @@ def try_fault(project: Path, fault: Fault) -> tuple[Fault, str | None, str]:
 
     The fault, the test that fails, and pytest's last line.
     """
-    with tempfile.TemporaryDirectory(prefix="fault-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary, "project")
         subprocess.run(["cp", "-al", project, folder], check=True)
         module = folder / "workflow" / fault.file
