@@ -360,7 +360,7 @@ class Benchmark:
 
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""
-        _named((*self.quantities.values(),), quantity, f"quantity of {self.name}")
+        _named(self.quantities.values(), quantity, f"quantity of {self.name}")
         metrics = tuple(m for m in self.metrics if m.quantity.name == quantity)
         return metrics if len(metrics) == 1 else tuple(m for m in metrics if m.part)
 
@@ -429,9 +429,8 @@ class Benchmark:
 Named = TypeVar("Named", Parameter, Quantity, Metric)
 
 
-def _named(declared: tuple[Named, ...], name: str, what: str) -> Named:
-    for entry in declared:
-        if entry.name == name:
-            return entry
-    names = ", ".join(entry.name for entry in declared)
-    raise UnknownNameError(f"{name} is no {what}; there are {names}")
+def _named(declared: Iterable[Named], name: str, what: str) -> Named:
+    by_name = {entry.name: entry for entry in declared}
+    if name not in by_name:
+        raise UnknownNameError(f"{name} is no {what}; there are {', '.join(by_name)}")
+    return by_name[name]
