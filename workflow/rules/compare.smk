@@ -27,14 +27,14 @@ rule comparison:
         labels=[labels("compare"), labels("report"), labels("figures")],
         fonts=FONTS,
     output:
-        data="results/compare/comparison.json",
-        pdf="results/compare/compare.pdf",
-        page="results/compare/compare.html",
+        "results/compare/comparison.json",
+        "results/compare/compare.pdf",
+        "results/compare/compare.html",
     log:
         "results/compare/logs/comparison.log",
     localrule: True
     params:
-        folder=subpath(output.data, parent=True),
+        folder=subpath(output[0], parent=True),
     message:
         "Comparing two sets of records"
     shell:
