@@ -143,7 +143,7 @@ def read_dataset(folder: Path) -> Dataset:
         if ceilings:
             read_file(ceilings)  # those who read it later take it as it is
         stated = (manifest[key] for key in ("name", "device", "dtype", "protocol", "config"))
-        return Dataset(*stated, ceilings=ceilings or None, entries=tuple(entries))
+        return Dataset(*stated, ceilings or None, tuple(entries))
     except UnsoundFileError as error:
         raise DatasetError(f"{path}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
