@@ -142,8 +142,9 @@ def read_dataset(folder: Path) -> Dataset:
         ceilings = manifest["ceilings"] and _inside(folder, manifest["ceilings"]["file"])
         if ceilings:
             read_file(ceilings)  # those who read it later take it as it is
-        stated = (manifest[key] for key in ("name", "device", "dtype", "protocol", "config"))
-        return Dataset(*stated, ceilings or None, tuple(entries))
+        keys = ("name", "device", "dtype", "protocol", "config")
+        stated: dict[str, Any] = {key: manifest[key] for key in keys}
+        return Dataset(**stated, ceilings=ceilings or None, entries=tuple(entries))
     except UnsoundFileError as error:
         raise DatasetError(f"{path}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
