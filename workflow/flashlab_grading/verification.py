@@ -32,9 +32,8 @@ from flashlab.report.attached import CONFIG, AttachmentError, attachment, parsed
 from flashlab.report.rebuild import other_software, rebuild
 from flashlab.untrusted import UnsoundFileError, read_bounded
 from flashlab_grading.checks import GradingError
-from flashlab_grading.grade import LimitError, apart, check_alone
 from flashlab_grading.sheets import escaped, grouped, told
-from flashlab_grading.submissions import submission_of
+from flashlab_grading.submissions import LimitError, apart, check_alone, submission_of
 
 MAX_STREAM, MAX_ROW, MAX_XMP = 2**26, 2**20, 2**15
 """Most bytes of a stream, of a row of a picture, and of XMP that is read."""

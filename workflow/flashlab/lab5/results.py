@@ -109,7 +109,6 @@ class Folder:
     results: dict[str, Result] = field(default_factory=dict)
     refused: dict[str, UnsoundFileError] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
-    has_table: bool = False
 
 
 def _numbers_of(found: Mapping[tuple[str, str], tuple[str, Any, str]], keys: str) -> list[float]:
@@ -196,20 +195,20 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         UnsoundFileError: a number is missing, not finite or out of range, a ``record`` block is not
             of FlashLab's form, or has numbers though it states that there are none.
     """
-    record, has_run_out = document.get("record"), documents.says_out_of_memory(document)
+    record, values = document.get("record", {}), documents.flat(document)
+    has_run_out = documents.says_out_of_memory(values)
     is_like, of = documents.is_like_a_result(document), ATTENTION.name
     if not is_like and not has_run_out:
         return None
-    if isinstance(record, dict) and record.get("benchmark", of) != of:
-        return None
-    if "record" in document and not isinstance(record, dict):
+    if not isinstance(record, dict):
         raise UnsoundFileError("form.no_mapping", key="record")
-    cells = {k: str(v) for k, v in documents.plain_in(document).items() if v is not None}
-    stated = said_in_cells(cells)
+    if record.get("benchmark", of) != of:
+        return None
+    stated = said_in_cells({k: str(v) for k, v in values.items() if v is not None})
     stated.pop("file", None)  # the path of a result is its file's name: no cell says another
     hinted = {k: value for k, value in said.said_in_name(name).items() if k not in stated}
     result = Result(name, path, sha256, stated, hinted)
-    if isinstance(record, dict):
+    if "record" in document:
         result = _of_record(result, record)
         is_failed = result.status != "ok" and result.status in (*STATUSES, COUNTERS)
         if is_failed and (document.get(MEMORY) is None or result.status == COUNTERS):
@@ -219,7 +218,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     elif has_run_out:
         is_run = {*words.SIZES} & result.told.keys() or is_like
         return replace(result, status=words.OUT_OF_MEMORY) if is_run else None
-    found = documents.numbers_in(document)
+    found = documents.numbers_in(values)
     memory, *numbers = _numbers_of(found, documents.keys_of(document))
     seconds, rates = numbers[: len(PASSES)], numbers[len(PASSES) :]
     return replace(
@@ -245,7 +244,6 @@ def read_folder(folder: Path) -> Folder:
                 size += len(content)
                 is_table = PurePosixPath(path).name.lower() == documents.RUNS_CSV
                 if is_table and (read := said.read_runs_csv(content)):
-                    found.has_table = True
                     rows += [(path, *row) for row in read[0]]
                     if problems := documents.listed(read[1], " ", " And {} more."):
                         raise UnsoundFileError("form.rows", problems=problems)
