@@ -22,14 +22,14 @@ from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
 from flashlab.lab5.possible import workspaces_of
 from flashlab.lab5.results import FolderError, Result, read_folder
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS
-from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES
+from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES, TIMED
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
 
-COURSE_PROTOCOL, TIMED = {"name": "lab5", "repeats": 30}, ("forward", "backward")
-"""The protocol of the course's script, and the passes that it times; the third is their sum."""
+COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
+"""The protocol of the course's script."""
 
 
 class OpenRunsError(FolderError):
