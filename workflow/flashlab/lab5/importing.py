@@ -86,14 +86,9 @@ def import_plan(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The orders that convert a folder's files into records, and the notices on them.
 
-    Args:
-        folder: the student's.
-        known: the implementations that a report can show.
-        device: the name of the GPU, where the user gives it.
-
-    Raises:
-        FolderError: a file is unsound, or what is said of it contradicts its numbers.
-        OpenRunsError: a file can be several runs.
+    `known` are the implementations that a report can show, `device` the name of the GPU where the
+    user gives it. FolderError where a file is unsound or what is said of it contradicts its
+    numbers, OpenRunsError where it can be several runs.
     """
     if not folder.is_dir():
         raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
@@ -134,20 +129,16 @@ def import_plan(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
-    chosen = sorted(
-        ((_run_of(f), f) for f in files), key=lambda each: (each[0], each[1].result.name)
-    )
+    chosen = [(_run_of(file), file) for file in files]
+    chosen.sort(key=lambda each: (each[0], each[1].result.name))
     kinds = {f"{run.dtype} on {run.device}": file.result.name for run, file in reversed(chosen)}
     if len(kinds) > 1:
         each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
         raise FolderError(
             f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
-    nth, entries, notices = (
-        Counter[Any](),
-        list[dict[str, Any]](),
-        defaultdict[str, list[str]](list),
-    )
+    nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)
+    entries = list[dict[str, Any]]()
     for run, file in chosen:
         result = file.result
         protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
@@ -159,14 +150,14 @@ def import_plan(
             "benchmark": ATTENTION.name,
             "run": run.to_json(),
             "protocol": protocol,
-            "process": nth[run, result.protocol],
+            "process": nth[run, str(protocol["name"])],
             "folder": str(folder),
             **{"file": result.name, "path": result.path, "sha256": result.sha256},
             **{"status": result.status, "is_record": result.run is not None, "metrics": metrics},
             "device_name": device or result.said.get("device") or named,
             "remarks": [{"file": name, "code": code, "params": of} for name, code, of in told],
         }
-        nth[run, result.protocol] += 1
+        nth[run, str(protocol["name"])] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
         entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
         for name, code, params in told:
@@ -180,8 +171,6 @@ def _run_of(file: File) -> Run:
     result, (option,) = file.result, file.options
     if option in file.possible:
         file.remarks.append(("form.exact_memory", {}))
-    for key, factor in result.converted.items():
-        file.remarks.append(("form.converted", {"key": key, "factor": factor}))
     kind = (COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
     return result.run or attention_run(*option, *kind)
 

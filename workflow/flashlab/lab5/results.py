@@ -47,8 +47,7 @@ class Result:
 
     `said` is stated by a row or its own record, `hinted` only by its name. One without numbers has
     another `status` than ``ok``. `error` is the relative error of rate × time that rounding
-    explains, `converted` has the keys that were in other units than the script's, with their
-    factors. Of a FlashLab record there are `run`, `protocol`, the `provider` of a kernel from
+    explains. Of a FlashLab record there are `run`, `protocol`, the `provider` of a kernel from
     outside, and `samples`: the seconds of each call, of the passes that have any.
     """
 
@@ -61,7 +60,6 @@ class Result:
     rates: Mapping[str, float] = field(default_factory=dict)
     peak_mib: float = 0.0
     error: float = EXACT
-    converted: Mapping[str, str] = field(default_factory=dict)
     status: str = "ok"
     run: Run | None = None
     protocol: str = ""
@@ -186,9 +184,8 @@ def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
 def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) -> Result | None:
     """The result in a document, None where it is none.
 
-    Raises:
-        UnsoundFileError: a number is missing, not finite or out of range, a ``record`` block is not
-            of FlashLab's form, or has numbers though it states that there are none.
+    UnsoundFileError where a number is missing, not finite or out of range, or its ``record`` is no
+    FlashLab record, or has numbers though it states that there are none.
     """
     record, values = document.get("record", {}), documents.flat(document)
     has_run_out = documents.says_out_of_memory(values)
@@ -221,7 +218,6 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         rates=dict(zip(PASSES, rates, strict=True)),
         peak_mib=memory,
         error=_error(seconds, rates),
-        converted={key: factor for key, _, factor in found.values() if factor != "1"},
     )
 
 
