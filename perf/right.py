@@ -2,10 +2,9 @@
 
 Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY [COUNT] [SEED]
 
-scores      comparisons and what is said of them, of planted datasets; status 1 out of bounds
+scores      comparisons of planted datasets; status 1 out of bounds
 models      comparisons where processes differ in known ways; status 1 where a goal is missed
 sentences   all that planted reports on attention say; status 1 where page one says anything false
-best        what the best possible test misses under random load, which knows its model
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
@@ -20,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import best, identical, models, scores, sentences
+from analysis.study import identical, models, scores, sentences
 
 Table = Callable[[int, int], Iterator[tuple[object, ...]]]
 Named = Iterator[tuple[str, identical.Score]]
@@ -80,13 +79,12 @@ def _row(name: str, s: scores.Score, identical_ones: str = "–") -> tuple[objec
 
 
 def of_scores(datasets: int, seed: int) -> Iterator[tuple[object, ...]]:
-    """Rows and statements of each kind."""
+    """Rows of each kind."""
     with tempfile.TemporaryDirectory() as folder:
         found = scores.score(datasets, seed, Path(folder))
     yield OF_COMPARED
-    yield from (_row(*each) for each in sorted({**found.rows, **found.statements}.items()))
+    yield from (_row(*each) for each in sorted(found.rows.items()))
     yield "identical", "", "", "", _share(found.identical_differences, found.identical_rows), ""
-    yield from ((example[:1200],) for example in found.examples[:10])
     if wrong := found.out_of_bounds():
         sys.exit("\n".join(wrong))
 
@@ -101,12 +99,6 @@ def of_models(datasets: int, seed: int) -> Iterator[tuple[object, ...]]:
             wrong += [f"{name}: {each}" for each in cell.out_of_bounds("two states" in name)]
     if wrong:
         sys.exit("\n".join(wrong))
-
-
-def of_best(processes: int, seed: int) -> Iterator[tuple[object, ...]]:
-    """By the number of processes, from two on."""
-    for count in range(2, processes + 1):
-        yield count, f"{best.missed_by_the_best(count, seed):.1%}"
 
 
 def of_sentences(reports: int, seed: int) -> Iterator[tuple[object, ...]]:
@@ -133,7 +125,6 @@ STUDIES: dict[str, tuple[Table, int]] = {
     "scores": (of_scores, 360),
     "models": (of_models, 100),
     "sentences": (of_sentences, 300),
-    "best": (of_best, 3),
     "noise": (of_identical(of_noise), 300),
     "replicated": (of_identical(of_replicated), 100_000),
     "paired": (of_identical(of_pairs), 1000),

@@ -34,10 +34,10 @@ COMMANDS = {
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
-    "bench": "flashlab.compare.command:bench implementations --shape --sweep --dtype --pass "
-    "--seconds --margin --counters --timeout --json",
-    "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
-    "compare": "flashlab.compare.command:compare "
+    "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass --seconds "
+    "--margin --timeout --json",
+    "profile": "flashlab.compare.profile:profile name --shape --dtype --timeout",
+    "compare": "flashlab.compare.report:print_comparison "
     "one other --benchmark --format --fail-on --language",
     "comparison": "flashlab.compare.comparison:write_comparison --plan --output",
     "comparison-figures": "flashlab.compare.forest:draw_comparison --comparison --output",
@@ -120,7 +120,6 @@ SIDE = (
 )
 
 FLAGS = {
-    "--counters": "count each pass too, as the command profile does",
     "--fail-fast": "end at the first case that fails",
     "--records": "the measured records, too",
     "--yes": "delete it",
@@ -177,11 +176,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     },
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
-    "--sweep": {
-        "metavar": "PARAMETER=FIRST:LAST",
-        "help": "measure at sizes doubled from FIRST to LAST, such as seq_len=128:8192, or at "
-        "those of a list, such as head_dim=64,96,128",
-    },
     "--tables": "folder of all tables",
     "--timeout": {
         **SECONDS,

@@ -38,10 +38,6 @@ SCHEMAS = Path(__file__).parents[1] / "schemas"
 COUNTERS = "counters"
 """Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
 
-INTERLEAVED = "interleaved"
-"""Name of the protocol by which `bench` times implementations in turns; its records hold the
-metrics asked for."""
-
 REMEDY = "./run report measures this run again"
 
 
@@ -105,7 +101,7 @@ class Record:
     def top_level_keys(self) -> dict[str, Any]:
         """The benchmark's keys at the top level of the JSON, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
-        if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
+        if benchmark.top_level_keys is None or self.has_counters:
             return {}
         measured = {name: measurement.value for name, measurement in self.metrics.items()}
         needed = [metric.name for metric in benchmark.measured if not metric.optional]
@@ -157,20 +153,22 @@ def _shortened(value: Any, levels: int = 4) -> Any:
 
 
 @cache
-def _validator(schema: str) -> Any:
+def validator() -> Any:
+    """The validator of the schema of records; to load it takes longer than to check a record."""
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(read_json(SCHEMAS / f"{schema}.schema.json"))
+    return Draft202012Validator(read_json(SCHEMAS / "record.schema.json"))
 
 
-def schema_problem(document: Any, schema: str) -> str | None:
-    """The key and the error of a document that violates a schema; None for one that does not."""
+def _check_schema(document: Any, where: str) -> None:
+    """RecordError naming the key of a document that violates the schema of records."""
+    if validator().is_valid(_shortened(document)):
+        return
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator(schema).iter_errors(document))
-    if error is None:
-        return None
-    return f"{'.'.join(map(str, error.absolute_path)) or 'the document'}: {error.message}"
+    if error := best_match(validator().iter_errors(document)):
+        key = ".".join(map(str, error.absolute_path)) or "the document"
+        raise RecordError(f"{where}: {key}: {error.message}")
 
 
 def of_version(version: int, ours: int) -> str:
@@ -179,34 +177,19 @@ def of_version(version: int, ours: int) -> str:
     return f"of version {version}, but this FlashLab reads {ours}; {remedy}"
 
 
-def load_schema() -> None:
-    """Load the schema's validator, which takes longer than checking a record."""
-    _validator("record")
-
-
-def _check_schema(document: Any, where: str) -> None:
-    if _validator("record").is_valid(_shortened(document)):
-        return
-    if problem := schema_problem(document, "record"):
-        raise RecordError(f"{where}: {problem}")
-
-
 def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measurement]:
     """The metrics of a record, or of a measuring process's answer, by name."""
     return {
-        name: Measurement(
-            measured["value"], tuple(measured.get("samples", ())), measured.get("stopped")
-        )
-        for name, measured in document.items()
+        name: Measurement(found["value"], tuple(found.get("samples", ())), found.get("stopped"))
+        for name, found in document.items()
     }
 
 
 def _metrics_problem(metrics: Mapping[str, Any], benchmark: Benchmark, of: str, device: str) -> str:
     """What is wrong with the metrics of a record by the protocol `of`; empty if nothing is.
 
-    They must be those that are declared, in their units, though an optional one may be missing, and
-    any one of the protocol `INTERLEAVED`. The value of one is the median of its samples, where it
-    has some.
+    They must be those that are declared, in their units, though an optional one may be missing. The
+    value of one is the median of its samples, where it has some.
     """
     for name, measured in metrics.items():
         median = statistics.median(measured.get("samples") or [measured["value"]])
@@ -219,7 +202,7 @@ def _metrics_problem(metrics: Mapping[str, Any], benchmark: Benchmark, of: str, 
     units = {
         metric.name: metric.unit
         for metric in declared
-        if metric.name in metrics or not (of == INTERLEAVED or metric.optional)
+        if metric.name in metrics or not metric.optional
     }
     stated = {name: measured["unit"] for name, measured in metrics.items()}
     if metrics and stated != units:
@@ -261,12 +244,9 @@ def parse_record(document: Any, where: str) -> Record:
         or _metrics_problem(inner["metrics"], benchmark, of, run.device)
     ):
         raise RecordError(f"{where}: {problem}")
-    parsed = {
-        "run": run,
-        "metrics": read_metrics(inner["metrics"]),
-        "warnings": tuple(inner["warnings"]),
-    }
-    record = Record(**{key: inner[key] for key in inner if key != "version"} | parsed)
+    own = {"metrics": read_metrics(inner["metrics"]), "warnings": tuple(inner["warnings"])}
+    keys = {key: inner[key] for key in inner if key != "version"}
+    record = Record(**keys | own | {"run": run})
     if different := sorted(document.keys() ^ {"record", *record.top_level_keys()}):
         raise RecordError(f"{where}: {different[0]}: is missing or does not belong in a record")
     return record

@@ -22,12 +22,17 @@ from flashlab.analysis.comparison_rows import (
     IMPLEMENTATIONS,
     OPPOSITE,
     inverse_of,
-    variant_words,
 )
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.doubts import DIPS
-from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, IMPLAUSIBLE, run_keys
-from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.analysis.experiment import (
+    COMPARISONS,
+    ESTIMATES,
+    IMPLAUSIBLE,
+    run_keys,
+    swept_in,
+)
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
 
@@ -156,7 +161,7 @@ class Sweep:
     @cached_property
     def symbol(self) -> str:
         """The symbol of the parameter that `at` is of: the swept one, such as N, or the first."""
-        return _along(self.data.benchmark, self.plan).symbol
+        return swept_in(self.data.benchmark, self.plan).symbol
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -315,12 +320,6 @@ def read_dataset(
     )
 
 
-def _along(benchmark: Benchmark, plan: Mapping[str, Any]) -> Parameter:
-    """The swept parameter; where nothing is swept, the first size."""
-    first = next(parameter for parameter in benchmark.given if not parameter.is_variant)
-    return benchmark.parameter(plan["sweep"]) if plan["sweep"] else first
-
-
 def _table(
     benchmark: Benchmark, plans: Mapping[str, Mapping[str, Any]], tables: Path, file: str
 ) -> pd.DataFrame:
@@ -328,28 +327,19 @@ def _table(
     found = []
     for name, plan in plans.items():
         table = pd.read_csv(tables / name / file, low_memory=False)
-        swept = _along(benchmark, plan)
-        given: list[dict[str, Any]] = [
-            dict(zip(map(str, table), row, strict=True)) for row in table.itertuples(index=False)
-        ]
-        at = [swept.derive(row) if swept.derive else row[swept.name] for row in given]
+        swept = swept_in(benchmark, plan)
+        rows: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]
+        at = [swept.derive(row) for row in rows] if swept.derive else table[swept.name]
         found.append(table.assign(experiment=name, variant=_variants(benchmark, table), at=at))
     return pd.concat(found, ignore_index=True)
 
 
 def _variants(benchmark: Benchmark, table: pd.DataFrame) -> pd.Series[str]:
     """The variant of each row in the words of comparisons.csv."""
-    names = [parameter.name for parameter in benchmark.variants]
-    if not names:
-        return pd.Series("", table.index)
-    kinds = table[names].drop_duplicates()
-    words = {
-        tuple(row): variant_words(zip(names, row, strict=True))
-        for row in kinds.itertuples(index=False, name=None)
-    }
-    return pd.Series(
-        [words[row] for row in table[names].itertuples(index=False, name=None)], table.index
-    )
+    found = pd.Series("", table.index)
+    for parameter in benchmark.variants:
+        found += f" {parameter.name}=" + table[parameter.name].astype(str).str.lower()
+    return found.str.lstrip()
 
 
 def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
@@ -360,14 +350,12 @@ def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
     return first.sort_index().drop(columns="rank")
 
 
-def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> pd.Series[bool]:
+def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> list[bool]:
     """Which runs dip, by the warnings that only the samples give."""
-    keys = run_keys(benchmark)
+    keys = [*run_keys(benchmark)]
     dips = estimates[estimates.warnings.astype(str).str.contains(f'"{DIPS}"', regex=False)]
-    odd = {*dips[[*keys]].itertuples(index=False, name=None)}
-    return pd.Series(
-        [row in odd for row in runs[[*keys]].itertuples(index=False, name=None)], runs.index
-    )
+    odd = {*dips[keys].itertuples(index=False, name=None)}
+    return [row in odd for row in runs[keys].itertuples(index=False, name=None)]
 
 
 def _intervals(benchmark: Benchmark, estimates: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:

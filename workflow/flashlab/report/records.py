@@ -17,12 +17,12 @@ from flashlab import statistics
 from flashlab.analysis.experiment import DIRTY, ESTIMATES, IMPORTED, chosen_metrics, run_keys
 from flashlab.analysis.frames import Dataset
 from flashlab.analysis.replication import UNREPLICATED
-from flashlab.analysis.sittings import find_sittings
+from flashlab.analysis.sittings import sittings
 from flashlab.benchmarks.model import FLOPS
 from flashlab.labels import LANGUAGES, messages
 from flashlab.numbers import measured, two
 from flashlab.report.document import Cell, Row, Table, Text, Words, says
-from flashlab.report.tables import head
+from flashlab.report.tables import head, label_of
 from flashlab.telling.codes import STATUSES, WARNINGS
 from flashlab.telling.glyphs import cut, legible
 
@@ -106,35 +106,25 @@ def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
 
 
 def _sessions(records: pd.DataFrame) -> Iterator[str]:
-    sittings = find_sittings(cast("list[dict[str, Any]]", records.to_dict("records")))
-    known = [each for each in sittings if each.first]
-    if known:
-        first, last = min(each.first for each in known), max(each.last for each in known)
+    known = records[~records.codes.map(lambda codes: IMPORTED in codes)]
+    if len(known):
+        first, last = known.started.min(), known.started.max()
         begun, ended = (f"{stamp[:10]} {stamp[11:16]}" for stamp in (first, last))
-        yield f"{len(known)}: {begun} – {ended if ended[:10] != begun[:10] else ended[11:]} UTC"
+        said = f"{begun} – {ended if ended[:10] != begun[:10] else ended[11:]} UTC"
+        yield f"{sittings(known).nunique()}: {said}"
 
 
 def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
     """A row an implementation: what it is, its package, its runs with numbers, largest errors."""
     gated = {} if is_imported(records) else data.benchmark.gated
     rows = []
-    for name, entry in data.declared.items():
+    for name in data.declared:
         mine = records[records.implementation == name]
         ok = mine[mine.status == "ok"]
-        label_of = {
-            language: legible(entry["label"][language], f"kernel {name}: LABEL.{language}")
-            for language in LANGUAGES
-        }
-        errors = [_largest(ok, compared) for compared in gated]
-        outcome = f"{ok.run.nunique()} / {mine.run.nunique()}"
-        cells: list[Words] = [
-            name,
-            label_of,
-            ", ".join(distinct(mine, "provider")) or "–",
-            outcome,
-            *errors,
-        ]
-        rows.append(Row(cells))
+        cells: list[Words] = [name, label_of(data, name)]
+        cells.append(", ".join(distinct(mine, "provider")) or "–")
+        cells.append(f"{ok.run.nunique()} / {mine.run.nunique()}")
+        rows.append(Row([*cells, *(_largest(ok, compared) for compared in gated)]))
     columns: list[Words] = [head(key) for key in ("implementation", "what", "provider", "ok")]
     columns += [says("table.error", compared=text) for text in gated.values()]
     return Table(columns, rows, text=3, kind="facts")
