@@ -171,6 +171,8 @@ def _run_of(file: File) -> Run:
     result, (option,) = file.result, file.options
     if option in file.possible:
         file.remarks.append(("form.exact_memory", {}))
+    for key, factor in result.converted.items():
+        file.remarks.append(("form.converted", {"key": key, "factor": factor}))
     kind = (COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
     return result.run or attention_run(*option, *kind)
 

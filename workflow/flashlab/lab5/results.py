@@ -47,7 +47,8 @@ class Result:
 
     `said` is stated by a row or its own record, `hinted` only by its name. One without numbers has
     another `status` than ``ok``. `error` is the relative error of rate × time that rounding
-    explains. Of a FlashLab record there are `run`, `protocol`, the `provider` of a kernel from
+    explains, `converted` has the keys that were in other units than the script's, with their
+    factors. Of a FlashLab record there are `run`, `protocol`, the `provider` of a kernel from
     outside, and `samples`: the seconds of each call, of the passes that have any.
     """
 
@@ -60,6 +61,7 @@ class Result:
     rates: Mapping[str, float] = field(default_factory=dict)
     peak_mib: float = 0.0
     error: float = EXACT
+    converted: Mapping[str, str] = field(default_factory=dict)
     status: str = "ok"
     run: Run | None = None
     protocol: str = ""
@@ -161,7 +163,8 @@ def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
     try:
         record = parse_record(document, "it")
     except RecordError as error:
-        raise UnsoundFileError("form.record", reason=str(error)[:300]) from error
+        reason = str(error).removeprefix("it: ")[:300]
+        raise UnsoundFileError("form.record", reason=reason) from error
     run, environment = record.run, record.environment
     stated = said_in_cells({name: str(run.to_json()[name]) for name in ATTRIBUTES})
     for parameter in ATTENTION.stated([run]):
@@ -218,6 +221,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         rates=dict(zip(PASSES, rates, strict=True)),
         peak_mib=memory,
         error=_error(seconds, rates),
+        converted={key: factor for key, _, factor in found.values() if factor != "1"},
     )
 
 
