@@ -21,36 +21,23 @@ rule comparison:
     input:
         plan=str(FOLDER / COMPARED),
         records=COMPARED_RECORDS,
-        sources=sources("flashlab.compare.comparison"),
+        sources=sources("flashlab.compare.comparison", "flashlab.compare.forest"),
+        fonts=FONTS,
     output:
-        "results/compare/comparison.json",
+        comparison="results/compare/comparison.json",
+        figures=directory("results/compare/figures"),
     log:
         "results/compare/logs/comparison.log",
     localrule: True
     message:
         "Comparing two sets of records"
     shell:
-        "python -m flashlab comparison --plan {input.plan:q} --output {output:q} > {log:q} 2>&1"
+        "(python -m flashlab comparison --plan {input.plan:q} --output {output.comparison:q} && "
+        "python -m flashlab comparison-figures --comparison {output.comparison:q} "
+        "--output {output.figures:q}) > {log:q} 2>&1"
 
 
-rule comparison_figures:
-    input:
-        comparison="results/compare/comparison.json",
-        sources=sources("flashlab.compare.forest"),
-        fonts=FONTS,
-    output:
-        directory("results/compare/figures"),
-    log:
-        "results/compare/logs/figures.log",
-    localrule: True
-    message:
-        "Drawing the comparison"
-    shell:
-        "python -m flashlab comparison-figures --comparison {input.comparison:q} "
-        "--output {output:q} > {log:q} 2>&1"
-
-
-rule comparison_pdf:
+rule comparison_report:
     input:
         comparison="results/compare/comparison.json",
         figures="results/compare/figures",
@@ -59,25 +46,18 @@ rule comparison_pdf:
         labels=[labels("compare"), labels("report")],
         fonts=FONTS,
     output:
-        "results/compare/compare.pdf",
+        "results/compare/compare.{kind}",
     log:
-        "results/compare/logs/pdf.log",
+        "results/compare/logs/{kind}.log",
+    wildcard_constraints:
+        kind="pdf|html",
     localrule: True
     params:
-        command="comparison-pdf",
+        command=lambda wildcards: {"pdf": "comparison-pdf", "html": "comparison-page"}[
+            wildcards.kind
+        ],
     message:
-        "Rendering the comparison"
+        "Rendering the comparison ({wildcards.kind})"
     shell:
         "python -m flashlab {params.command} --comparison {input.comparison:q} "
         "--figures {input.figures:q} --output {output:q} > {log:q} 2>&1"
-
-
-use rule comparison_pdf as comparison_page with:
-    output:
-        "results/compare/compare.html",
-    log:
-        "results/compare/logs/page.log",
-    params:
-        command="comparison-page",
-    message:
-        "Rendering the comparison as an HTML page"

@@ -55,9 +55,7 @@ STAGES = {
     "page": "HTML page",
     "freeze": "Recorded dataset",
     "comparison": "Comparison",
-    "comparison_figures": "Figures of the comparison",
-    "comparison_pdf": "Comparison as a PDF",
-    "comparison_page": "Comparison as an HTML page",
+    "comparison_report": "Report of the comparison",
     "grades": "Grades",
     # Copies: the line about the source is enough
     **dict.fromkeys(("publish", "publish_pdf", "publish_grades")),
