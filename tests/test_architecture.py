@@ -36,8 +36,9 @@ PUBLIC = """
     benchmarks.attention benchmarks.attention.costs benchmarks.attention.declaration
     benchmarks.attention.shape benchmarks.implementations config devices files forks labels
     lab5 lab5.assigning lab5.checks lab5.documents lab5.importing lab5.possible lab5.results
-    lab5.said lab5.words plan plan.datasets plan.experiments plan.make plan.runs
-    records report.attached report.document report.rebuild report.render report.software runs telling.glyphs untrusted
+    lab5.said lab5.words plan plan.datasets plan.experiments plan.make plan.runs plan.value
+    records report.attached report.document report.rebuild report.render report.software runs
+    telling.glyphs untrusted
 """
 """The modules that a package beside flashlab may import: readers, renderers and the plan."""
 GROUND = "files runs records devices kernel_sources syntax untrusted labels"
