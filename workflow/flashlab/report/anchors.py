@@ -40,9 +40,8 @@ def _advance(weight: str) -> Callable[[str], float]:
 def _from_its_start(match: re.Match[str]) -> str:
     before, anchor, after, x, y, text = match.groups()
     style = before + after
-    size = float(_SIZE.findall(style)[0])
     advance = _advance("Bold" if "font-weight: 700" in style else "Regular")
-    width = size * sum(map(advance, html.unescape(text)))
+    width = float(_SIZE.findall(style)[0]) * sum(map(advance, html.unescape(text)))
     return f'<text style="{style}" x="{float(x) - SHARES[anchor] * width:.4f}"{y}>{text}</text>'
 
 

@@ -100,23 +100,18 @@ class _Composer:
     _tables: int = 0
 
     def report(self) -> Report:
-        author = self.config.get("author", {})
-        sections = [
-            *self._front(),
-            *map(self._experiment, self.experiments),
-            *self._ending(),
-            *self._appendix(),
-        ]
+        author, experiments = self.config.get("author", {}), map(self._experiment, self.experiments)
+        entries = {"name": "author", "id": "student_id", "course": "course"}
         return Report(
             languages=tuple(self.config["languages"]),
             title=says("title", self.data.benchmark, of=self.data.benchmark.name),
             facts=[*self._facts()],
             notices=[*self._notices()],
-            sections=sections,
+            sections=[*self._front(), *experiments, *self._ending(), *self._appendix()],
             created=max(self.records.started),
             author=[
                 (says(label), legible(author[entry], f"author.{entry}"))
-                for entry, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
+                for entry, label in entries.items()
                 if entry in author
             ],
             author_name=author.get("name", "FlashLab"),

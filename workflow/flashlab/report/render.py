@@ -33,12 +33,12 @@ from flashlab.remarks import read_remarks
 from flashlab.report.anchors import from_their_starts
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
-from flashlab.report.document import Report, Text, says
-from flashlab.report.page import LANGUAGE_TAGS, Page
+from flashlab.report.document import TAGS, Report, Text, says
+from flashlab.report.page import Page
+from flashlab.report.software import TEMPLATES
 from flashlab.report.typography import typeset
 from flashlab.telling.compiled import bytecode_cache
 
-TEMPLATES = Path(__file__).parents[3] / "templates"
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
 """A configuration of Fontconfig without any font: only those of the style sheet are left."""
 
@@ -89,19 +89,19 @@ def rendering() -> Iterator[None]:
     logger, logged = logging.getLogger("weasyprint"), BufferingHandler(sys.maxsize)
     logged.setLevel(logging.WARNING)
     logger.addHandler(logged)
-    messages, collects = [], gc.isenabled()
+    collects = gc.isenabled()
     gc.disable()
     try:
         yield
     except FatalURLFetchingError as error:
-        messages.append(f"{error}: {error.__cause__}")
+        logger.warning("%s: %s", error, error.__cause__)
     finally:
         logger.removeHandler(logged)
         if collects:
             gc.enable()
-    messages = [*(record.getMessage() for record in logged.buffer), *messages]
-    if messages:
-        lines = "\n  ".join(dict.fromkeys(_DATA_URL.sub(r"\1", each) for each in messages))
+    if logged.buffer:
+        messages = (_DATA_URL.sub(r"\1", record.getMessage()) for record in logged.buffer)
+        lines = "\n  ".join(dict.fromkeys(messages))
         raise RenderError(
             f"The report cannot be rendered completely:\n  {lines}\n"
             "A missing glyph is a character that templates/fonts/ does not cover: use another one."
@@ -109,22 +109,17 @@ def rendering() -> Iterator[None]:
 
 
 @cache
-def templates(folder: Path) -> jinja2.Environment:
-    """The templates in a folder: every text is escaped, an undefined variable is an error.
-
-    There is one environment for each folder, which compiles a template again only if it changes.
-    """
+def templates() -> jinja2.Environment:
+    """The templates: every text is escaped, an undefined variable is an error."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        bytecode_cache=bytecode_cache(folder),
+        bytecode_cache=bytecode_cache(TEMPLATES),
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["typeset"] = typeset
-    environment.filters["led"] = _led
-    environment.filters["told"] = _told
+    environment.filters |= {"typeset": typeset, "led": _led, "told": _told}
     return environment
 
 
@@ -146,11 +141,10 @@ def to_html(report: Report, page: Page | None = None) -> str:
 
     An undefined variable in the template is an error.
     """
-    template = templates(TEMPLATES).get_template("report.html.j2")
-    html = template.render(report=report, page=page, tags=LANGUAGE_TAGS, says=says)
-    others = LANGUAGE_TAGS.keys() - {*report.languages}
-    for tag in (LANGUAGE_TAGS[language] for language in others):  # headings are in both
-        html = re.sub(rf' ?<span lang="{tag}">[^<]*</span>', "", html)
+    template = templates().get_template("report.html.j2")
+    html = template.render(report=report, page=page, tags=TAGS, says=says)
+    for language in TAGS.keys() - {*report.languages}:  # headings are in both
+        html = re.sub(rf' ?<span lang="{TAGS[language]}">[^<]*</span>', "", html)
     return html
 
 
@@ -208,22 +202,17 @@ def to_pdf(
                     each.compress = False
                     each.extra["Filter"] = "/FlateDecode"
 
+        dates = {"created": created, "modified": created}
         attachments = [
             Attachment(
-                string=file.content,
-                name=file.name,
-                description=file.name,
-                relationship=file.relationship,
-                created=created,
-                modified=created,
+                **{"string": file.content, "name": file.name, "description": file.name},
+                **{"relationship": file.relationship, **dates},
             )
             for file in files
         ]
-        options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
-        rendered = document.render(
-            font_config=fonts, stylesheets=sheets, attachments=attachments, **options
-        )
-        pdf: bytes = rendered.write_pdf(attachments=attachments, finisher=compress_once, **options)
+        options = {"pdf_variant": "pdf/a-3a", "optimize_images": False, "attachments": attachments}
+        rendered = document.render(font_config=fonts, stylesheets=sheets, **options)
+        pdf: bytes = rendered.write_pdf(finisher=compress_once, **options)
     return pdf
 
 

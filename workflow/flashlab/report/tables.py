@@ -91,8 +91,6 @@ def value_of(s: Sweep, metric: str, name: str, value: int, variant: str = "") ->
     if s.data.benchmark.metric(metric).exact:
         return size(x)
     key = (s.name, variant or s.variants[0], metric, name, value)
-    if key not in s.data.intervals.index:
-        return measured(x)
     ends = s.data.intervals.loc[[key]].iloc[0]
     return measured((x, ends.low, ends.high))
 
@@ -212,18 +210,12 @@ def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     }
     title = head("total", "ms") + (Markup(" · × {}").format(base) if leads else "")
     found.add(title, [*map(str, values), "×"], cells)
-    found.add(
-        head("memory", "MiB"),
-        [str(last), "×", f"% {base}"],
-        {
-            name: [
-                value_of(s, MEMORY, name, last),
-                growth(number(memory, first, name), number(memory, last, name)),
-                _share(memory, name, base, last),
-            ]
-            for name in s.names
-        },
-    )
+    grown = {n: growth(number(memory, first, n), number(memory, last, n)) for n in s.names}
+    memories = {
+        name: [value_of(s, MEMORY, name, last), grown[name], _share(memory, name, base, last)]
+        for name in s.names
+    }
+    found.add(head("memory", "MiB"), [str(last), "×", f"% {base}"], memories)
     if s.symbol == SHARED:
         _add_shared(s, found, values)
     legend = _add_rate(s, found, last)
@@ -295,8 +287,8 @@ def _add_rate(s: Sweep, found: _Columns, last: int) -> list[Words]:
         found.add(head("rate", metric.unit), [str(last)], cells)
         return []
     most = product.rate / FLOPS[metric.unit]
-    known = {name: number(rates, last, name) for name in s.names}
-    cells = {n: ["" if math.isnan(x) else f"{100 * x / most:.0f}"] for n, x in known.items()}
+    known = {name: 100 * number(rates, last, name) / most for name in s.names}
+    cells = {name: ["" if math.isnan(x) else f"{x:.0f}"] for name, x in known.items()}
     found.add(head("rate", "%"), [str(last)], cells)
     return [head("legend.rate", rate=f"{measured(most)} {metric.unit}")]
 
@@ -415,19 +407,12 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
         if row and s.name in titles
     ]
     columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
-    groups = [
-        *[("", 1)] * 2,
-        (head("operations"), 1),
-        (head("total", "×"), 2),
-        (head("lead"), 1),
-        (head("memory"), 1),
-    ]
-    verdicts = ("decided", "equal", "undecided")
+    groups = [("", 1), ("", 1), (head("operations"), 1), (head("total", "×"), 2)]
+    groups += [(head("lead"), 1), (head("memory"), 1)]
     signs = ("grows", "shrinks", "constant", "peaks", "dips", "open", "odd", "incorrect", "oom")
     sign = Markup("<span class='signs'>{}</span>")
-    legend: list[Words] = [head(f"legend.{key}") for key in verdicts]
-    legend += [sign.format(head(f"legend.{key}")) for key in signs]
-    legend += own_legend(data, [name])
+    legend: list[Words] = [head(f"legend.{key}") for key in ("decided", "equal", "undecided")]
+    legend += [*(sign.format(head(f"legend.{key}")) for key in signs), *own_legend(data, [name])]
     return Table(columns, rows, groups, 2, legend=legend, kind="summary") if rows else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
@@ -64,9 +65,9 @@ def alternatives_table(d: Training) -> Table:
     said = [f"{p.symbol} = {given[p.name]}" for p in benchmark.given if p.name in given]
     setting = {e: ", ".join([*said, *(size[e] for size in sizes)]) for e in LANGUAGES}
     columns: list[Words] = [says("table.implementation"), says("column.alternative.compiled")]
+    below = itertools.chain.from_iterable(GROUPS.values())
+    columns += [says(each) if "." in each else each for each in below]
     groups: list[tuple[Words, int]] = [("", 2)]
-    for heading, below in GROUPS.items():
-        columns += [says(each) if "." in each else each for each in below]
-        groups.append((says(heading), len(below)))
+    groups += [(says(heading), len(own)) for heading, own in GROUPS.items()]
     legend = [says("caption.alternatives", run=setting, naive=d.data.baseline)]
     return Table(columns, rows, groups, text=2, legend=legend)
