@@ -34,7 +34,7 @@ from flashlab.lab5.results import RATIOS
 from flashlab.lab5.words import FLASH2, NAIVE
 from flashlab_grading.checks import PASSES, Line, bytes_moved
 from flashlab_grading.copies import times_of
-from flashlab_grading.grade import check_alone, grade_checked
+from flashlab_grading.submissions import check_alone, grade_checked
 
 RTX_3070, RTX_4090, A100, H100, RTX_3060, H200 = (
     *("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"),

@@ -25,9 +25,8 @@ from flashlab.labels import message
 from flashlab.telling.glyphs import covered
 from flashlab_grading.checks import CHECKS, OWN_CHECKS, VERDICTS, GradingError, Line, Submission
 from flashlab_grading.copies import published_times
-from flashlab_grading.grade import check_apart, grade_checked
 from flashlab_grading.order import check_reproduction, measured_of
-from flashlab_grading.submissions import find_submissions
+from flashlab_grading.submissions import check_apart, find_submissions, grade_checked
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 

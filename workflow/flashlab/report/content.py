@@ -259,7 +259,8 @@ class _Composer:
         if f"{benchmark.name}.{own}" in known:
             return says(own, benchmark)
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
-        labels = curve.labels if curve else benchmark.panels(quantity)[0].quantity.labels
+        panels = () if curve else benchmark.panels(quantity)
+        labels = curve.labels if curve else panels[0].quantity.labels or panels[0].labels
         return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
 
     def _shown(self, s: Sweep, quantity: str, caption: Text) -> Text:

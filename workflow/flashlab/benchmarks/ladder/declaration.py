@@ -31,7 +31,6 @@ CASE = Parameter(
     "case",
     "t",
     texts("測資", "test case"),
-    derived_from=Sizes._fields,
     derive=lambda run: case_of(*(int(run[name]) for name in Sizes._fields)),
     stands_for=lambda case: CASES[case]._asdict() if case in CASES else None,
     nominal=True,
@@ -39,12 +38,10 @@ CASE = Parameter(
 
 # Quantities
 
-TIME = Quantity("time", "ms", "lower", texts("kernel 時間", "Kernel time"))
-HOST_TIME = Quantity(
-    "host_time", "ms", "lower", texts("kernel 與複製的時間", "Time of the kernel with its copies")
-)
-RATE = Quantity("rate", "TFLOP/s", "higher", texts("運算速率", "Rate"))
-PART = Quantity("part", "ms", "lower", texts("時間", "Time"))
+TIME = Quantity("time", "ms", "lower")
+HOST_TIME = Quantity("host_time", "ms", "lower")
+RATE = Quantity("rate", "TFLOP/s", "higher")
+PART = Quantity("part", "ms", "lower")
 
 
 def _rate(parameters: Parameters, milliseconds: Any) -> Any:
