@@ -21,43 +21,20 @@ rule comparison:
     input:
         plan=str(FOLDER / COMPARED),
         records=COMPARED_RECORDS,
-        sources=sources("flashlab.compare.comparison", "flashlab.compare.forest"),
+        sources=sources("flashlab.compare.report", "flashlab.compare.forest"),
+        templates=templates("report.*", "page*.*", "sentences/*.j2"),
+        labels=[labels("compare"), labels("report"), labels("figures")],
         fonts=FONTS,
     output:
-        comparison="results/compare/comparison.json",
-        figures=directory("results/compare/figures"),
+        "results/compare/comparison.json",
+        "results/compare/compare.pdf",
+        "results/compare/compare.html",
     log:
         "results/compare/logs/comparison.log",
     localrule: True
+    params:
+        folder=subpath(output[0], parent=True),
     message:
         "Comparing two sets of records"
     shell:
-        "(python -m flashlab comparison --plan {input.plan:q} --output {output.comparison:q} && "
-        "python -m flashlab comparison-figures --comparison {output.comparison:q} "
-        "--output {output.figures:q}) > {log:q} 2>&1"
-
-
-rule comparison_report:
-    input:
-        comparison="results/compare/comparison.json",
-        figures="results/compare/figures",
-        sources=sources("flashlab.compare.report"),
-        templates=templates("report.*", "page*.*", "sentences/*.j2"),
-        labels=[labels("compare"), labels("report")],
-        fonts=FONTS,
-    output:
-        "results/compare/compare.{kind}",
-    log:
-        "results/compare/logs/{kind}.log",
-    wildcard_constraints:
-        kind="pdf|html",
-    localrule: True
-    params:
-        command=lambda wildcards: {"pdf": "comparison-pdf", "html": "comparison-page"}[
-            wildcards.kind
-        ],
-    message:
-        "Rendering the comparison ({wildcards.kind})"
-    shell:
-        "python -m flashlab {params.command} --comparison {input.comparison:q} "
-        "--figures {input.figures:q} --output {output:q} > {log:q} 2>&1"
+        "python -m flashlab comparison --plan {input.plan:q} --output {params.folder:q} > {log:q} 2>&1"

@@ -55,7 +55,6 @@ STAGES = {
     "page": "HTML page",
     "freeze": "Recorded dataset",
     "comparison": "Comparison",
-    "comparison_report": "Report of the comparison",
     "grades": "Grades",
     # Copies: the line about the source is enough
     **dict.fromkeys(("publish", "publish_pdf", "publish_grades")),
