@@ -231,8 +231,12 @@ def _grown(
     total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
 ) -> str:
     """The factor by which a total grows, and how its lead changes."""
-    sign = SIGNS.get(change(leads[~leads.odd.astype(bool)]), "?") if leads is not None else ""
+    sign = "" if leads is None else _sign(leads[~leads.odd.astype(bool)])
     return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
+
+
+def _sign(leads: pd.DataFrame) -> str:
+    return SIGNS.get(change(leads), "?")
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
@@ -401,10 +405,8 @@ def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
         return None
     (first, last), total, work = at_ends, s.medians(TOTAL), s.work()
     leads, memory = s.speed(TOTAL, name), s.medians(MEMORY)
-    usual = leads[~leads.odd.astype(bool)]
-    lead = Markup("{} → {} {}").format(
-        speed(at(leads, first)), speed(at(leads, last)), SIGNS.get(change(usual), "?")
-    )
+    both = [speed(at(leads, value)) for value in (first, last)]
+    lead = Markup("{} → {} {}").format(*both, _sign(leads[~leads.odd.astype(bool)]))
     shares = [_share(memory, name, base, v) for v in (first, last)]
     return [
         f"{s.symbol} = {first} → {last}",
@@ -424,7 +426,7 @@ def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     leads = [at(s.speed(TOTAL, name, "", variant), last) for variant in s.variants[:2]]
     masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
     known = [row for row in leads if row is not None]
-    sign = SIGNS.get(change(pd.DataFrame(known)), "?") if len(known) > 1 else ""
+    sign = _sign(pd.DataFrame(known)) if len(known) > 1 else ""
     return [
         f"{s.symbol} = {last}",
         "×0.5",
