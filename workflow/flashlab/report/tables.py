@@ -88,6 +88,14 @@ def status_of(s: Sweep, name: str, value: int, variant: str = "") -> str:
     return FAILED.get(str(s.failed.loc[[key]].status.iloc[0]), "×")
 
 
+def value_cell(
+    s: Sweep, metric: str, name: str, value: int, variant: str = "", lead: str = ""
+) -> Cell:
+    """A measured value, or what stands in its place, before its lead."""
+    shown = value_of(s, metric, name, value, variant) or status_of(s, name, value, variant)
+    return Cell(Markup("{}{}").format(shown, lead), s.number_of(name, value, variant))
+
+
 def mark(data: Dataset, name: str) -> Markup:
     """A name, with † for this project's own."""
     own = Markup("<sup>†</sup>") if data.declared[name].get("tuned_on") else ""
@@ -213,18 +221,13 @@ def sweep_table(s: Sweep) -> Table:
 
 def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
-    row = at(leads, value) if leads is not None else None
-    run = s.number_of(name, value)
-    if not (text := value_of(s, TOTAL, name, value)):
-        return Cell(status_of(s, name, value), run)
-    odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
-    lead = LEAD.format(speed(row)) if row is not None else ""
-    return Cell(Markup("{}{}{}").format(text, odd, lead), run)
-
-
-def _is_odd(s: Sweep, name: str, value: int) -> bool:
+    row = None if leads is None else at(leads, value)
     key = (s.variants[0], name, value)
-    return key in s.runs.index and bool(s.runs.loc[[key]].odd.iloc[0])
+    if key not in s.runs.index:
+        return value_cell(s, TOTAL, name, value)
+    odd = Markup("<sup>!</sup>") if s.runs.loc[[key]].odd.iloc[0] else ""
+    lead = "" if row is None else LEAD.format(speed(row))
+    return value_cell(s, TOTAL, name, value, "", Markup("{}{}").format(odd, lead))
 
 
 def _grown(
@@ -344,13 +347,7 @@ def values_table(s: Sweep) -> Table:
         known = pd.concat([s.medians(metric.name, variant) for variant in s.variants])
         values = sorted({int(v) for v in known.dropna(how="all").index})
         cells: dict[str, list[Words | Cell]] = {
-            key: [
-                Cell(
-                    value_of(s, metric.name, name, v, variant) or status_of(s, name, v, variant),
-                    s.number_of(name, v, variant),
-                )
-                for v in values
-            ]
+            key: [value_cell(s, metric.name, name, v, variant) for v in values]
             for key, (name, variant) in keys.items()
         }
         found.add(titled(metric), [*map(str, values)], cells)
@@ -452,9 +449,8 @@ def headline_table(data: Dataset) -> Table | None:
         for metric in shown:
             has_lead = (name != data.baseline and not metric.derived) or metric in benchmark.totals
             row = at(summary.speed(metric.name, name), value) if has_lead else None
-            lead = Markup("") if row is None else LEAD.format(speed(row))
-            text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
-            cells.append(Cell(Markup("{}{}").format(text, lead), summary.number_of(name, value)))
+            lead = "" if row is None else LEAD.format(speed(row))
+            cells.append(value_cell(summary, metric.name, name, value, "", lead))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])
