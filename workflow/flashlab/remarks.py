@@ -127,7 +127,11 @@ def _contained(address: str, remark: Path, root: Path) -> Path:
 
 
 def remark_of(
-    experiment: str, language: str, file: str, content: bytes, picture: Callable[[str], Picture]
+    experiment: str,
+    language: str,
+    file: str,
+    content: bytes,
+    picture: Callable[[str, str], Picture],
 ) -> Remark:
     """A remark with its images; RemarkError with a line for each that cannot be shown.
 
@@ -136,17 +140,19 @@ def remark_of(
         language: the language's code.
         file: its name for messages.
         content: the Markdown file.
-        picture: gives the image of an address, or raises PictureError.
+        picture: gives the image of an address and of a name (`image_names`), or raises
+            PictureError.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise RemarkError(f"{file}: line {line}: it is not UTF-8; save it as UTF-8") from error
-    images, problems = {}, []
-    for address, line in image_addresses(text).items():
+    images, problems, lines = {}, [], image_addresses(text)
+    names = image_names(experiment, language, lines)
+    for address, line in lines.items():
         try:
-            images[address] = picture(address)
+            images[address] = picture(address, names[address])
         except (PictureError, UnsoundFileError) as error:
             problems.append(f"{file}: line {line}: the image {unquote(address)[:120]}: {error}")
     if problems:
@@ -166,7 +172,7 @@ def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
     for experiment, by_language in config["remarks"].items():
         for language, path in ((each, Path(file)) for each, file in by_language.items()):
 
-            def picture(address: str, remark: Path = path) -> Picture:
+            def picture(address: str, _: str, remark: Path = path) -> Picture:
                 return picture_of(read_file(_contained(address, remark, Path.cwd())))
 
             where = f"config: remarks.{experiment}.{language}"

@@ -126,7 +126,7 @@ class Dataset:
         found = sorted({int(row) for each in speeds for row in each["row"]})
         table = self.comparisons.iloc[found]
         sizes = {parameter.name for parameter in self.benchmark.given if not parameter.is_variant}
-        whole = _WHOLE | sizes | {each.name for each in self.benchmark.derived_parameters}
+        whole = _WHOLE | sizes | {p.name for p in self.benchmark.parameters if p.derive}
         table = table.astype({name: "Int64" for name in table if name in whole})
         return [
             {"table": COMPARISONS, **{str(k): v for k, v in row.items() if v not in ("", None)}}

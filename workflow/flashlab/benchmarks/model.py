@@ -260,11 +260,6 @@ class Benchmark:
         }
 
     @cached_property
-    def derived_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters that follow from the given ones."""
-        return tuple(p for p in self.parameters if p.derive is not None)
-
-    @cached_property
     def stand_in(self) -> Parameter | None:
         """The parameter whose values stand for those of others, and so name whole problems."""
         return next((p for p in self.parameters if p.stands_for), None)

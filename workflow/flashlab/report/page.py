@@ -33,14 +33,10 @@ _IDS = re.compile(r'( id="|href="#|url\(#)')
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt"')
 
 
-def _template(name: str) -> str:
-    """A file of templates/, which holds no text of a record."""
-    return TEMPLATES.joinpath(name).read_text(encoding="utf-8")
-
-
 def screen_style(*names: str) -> Markup:
-    """Style sheets of templates/ for a browser, without their fonts."""
-    return Markup(_FONT_FACES.sub("", "\n".join(map(_template, names))))
+    """Style sheets of templates/, which hold no text of a record, without their fonts."""
+    sheets = [TEMPLATES.joinpath(name).read_text(encoding="utf-8") for name in names]
+    return Markup(_FONT_FACES.sub("", "\n".join(sheets)))
 
 
 class Page:
@@ -49,7 +45,7 @@ class Page:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self.style = Markup("\n").join([screen_style("report.css", "page.css"), FONT_GOES_HERE])
-        self.script = Markup(_template("page.js").strip())
+        self.script = Markup(TEMPLATES.joinpath("page.js").read_text(encoding="utf-8").strip())
 
     @property
     def policy(self) -> str:

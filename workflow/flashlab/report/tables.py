@@ -261,10 +261,10 @@ def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
 
 def _add_shared(s: Sweep, found: _Columns, values: Sequence[int]) -> None:
     """The speed with the fewest heads of keys and values over that with one for each query."""
-    cells: dict[str, list[Words | Cell]] = {}
-    for name in s.names:
-        grown = {key: at(s.grown(metric, name), values[-1]) for key, metric in PASSES.items()}
-        cells[name] = [speed(_inverse(row)) for row in grown.values()]
+    cells = {
+        name: [speed(_inverse(at(s.grown(m, name), values[-1]))) for m in PASSES.values()]
+        for name in s.names
+    }
     title = head("shared", "×", first=f"{s.symbol} = {values[0]}", last=str(values[-1]))
     found.add(title, [head("forward"), head("backward")], cells)
 
@@ -300,13 +300,9 @@ def _add_counted(s: Sweep, found: _Columns) -> list[Words]:
     moved = s.medians("forward_dram_bytes").dropna(how="all")
     if len(moved):
         value = int(moved.index[-1])
-        cores = {
-            name: [_whole(number(s.medians(f"{p}_matrix_activity"), value, name)) for p in PASSES]
-            for name in s.names
-        }
-        shares = {
-            name: [_whole(100 * dram_share(s, name, p, value)) for p in PASSES] for name in s.names
-        }
+        active = [s.medians(f"{p}_matrix_activity") for p in PASSES]
+        cores = {n: [_whole(number(each, value, n)) for each in active] for n in s.names}
+        shares = {n: [_whole(100 * dram_share(s, n, p, value)) for p in PASSES] for n in s.names}
         found.add(head("cores", "%"), passes, cores)
         found.add(head("dram", "%"), passes, shares)
         legend.append(head("legend.counted", at=f"{s.symbol} = {value}"))
@@ -344,11 +340,8 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
             for name, effect in effects.items()
         }
         found.add(head(key), [*map(str, values)], cells)
-    leads = {
-        name: [speed(at(s.speed(TOTAL, name, "", variant), last)) for variant in (off, on)]
-        for name in s.names
-        if name != base
-    }
+    others = [name for name in s.names if name != base]
+    leads = {n: [speed(at(s.speed(TOTAL, n, "", v), last)) for v in (off, on)] for n in others}
     title = Markup("{} {} = {}").format(head("leads", f"× {base}"), s.symbol, last)
     found.add(title, [head("off"), head("on")], leads)
     legend = [head("legend.mask"), *own_legend(s.data, s.names)]
@@ -358,8 +351,7 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
 def values_table(s: Sweep, numbers: Numbers) -> Table:
     """A row an implementation and variant: each compared metric at each value of the sweep."""
     found = _Columns([("", 1)], [f"{s.symbol} ="], {})
-    names = {(name, variant): "" for name in s.names for variant in s.variants}
-    keys = {f"{name} {variant}".strip(): (name, variant) for name, variant in names}
+    keys = {f"{name} {v}".strip(): (name, v) for name in s.names for v in s.variants}
     found.cells = {key: [key] for key in keys}
     for metric in s.data.benchmark.compared:
         known = pd.concat([s.medians(metric.name, variant) for variant in s.variants])
@@ -466,20 +458,16 @@ def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
         return None
     benchmark = data.benchmark
     compared = {metric.name for metric in benchmark.compared if not metric.optional}
-    shown = [
-        m
-        for m in benchmark.metrics
-        if m.name in compared or (m.derived and compared.issuperset(m.derived.of))
-    ]
+    behind = {m.name: {*m.derived.of} if m.derived else {m.name} for m in benchmark.metrics}
+    shown = [metric for metric in benchmark.metrics if behind[metric.name] <= compared]
     value = int(summary.runs.index.unique("at")[0])
     rows = []
     for name in ran(summary):
         cells: list[Words | Cell] = [mark(data, name)]
         for metric in shown:
-            lead = Markup("")
-            if (name != data.baseline and not metric.derived) or metric in benchmark.totals:
-                row = at(summary.speed(metric.name, name), value)
-                lead = LEAD.format(speed(row)) if row is not None else lead
+            has_lead = (name != data.baseline and not metric.derived) or metric in benchmark.totals
+            row = at(summary.speed(metric.name, name), value) if has_lead else None
+            lead = Markup("") if row is None else LEAD.format(speed(row))
             text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
             cells.append(Cell(Markup("{}{}").format(text, lead), numbers.at(summary, name, value)))
         rows.append(Row(cells, "base" if name == data.baseline else ""))

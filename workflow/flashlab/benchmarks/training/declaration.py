@@ -82,10 +82,7 @@ TRAINING = Benchmark(
     parameters=(*(N_LAYER, N_HEAD, N_EMBD, BLOCK_SIZE, BATCH_SIZE, ACCUMULATION), *(COMPILE, SEED)),
     metrics=(
         Metric(
-            "iteration_time",
-            TIME,
-            texts("每次迭代的時間", "time per iteration"),
-            work=costs.flops,
+            "iteration_time", TIME, texts("每次迭代的時間", "time per iteration"), work=costs.flops
         ),
         Metric(
             "token_rate",
