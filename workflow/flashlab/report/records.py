@@ -97,7 +97,8 @@ def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
             rows.append(Row([head(column), ", ".join(values)]))
     rows += [Row([head("sessions"), each]) for each in _sessions(records)]
     if ceilings := data.ceilings:
-        unit = data.benchmark.rate_unit
+        units = [quantity.unit for quantity in data.benchmark.quantities.values()]
+        unit = next((each for each in units if each in FLOPS), "TFLOP/s")
         for dtype, product in ceilings.matrix.items():
             rate = measured(product.rate / FLOPS[unit])
             rows.append(Row([head("ceiling.matrix", dtype=dtype), f"{rate} {unit}"]))
