@@ -124,3 +124,12 @@ def test_the_page_is_one_file_that_loads_nothing_and_lists_every_run(folder: Pat
     body = re.sub('(aria-label|data-part)="[^"]*"', "", text.partition("</title>")[2])
     assert "&lt;before" in body and "<before>" not in body
     assert text.count(">B1 N256 H8 E512 full<") == 1 + 3  # all settings, and every run
+
+
+@pytest.mark.parametrize("benchmark", ["ladder", "training"])
+def test_recordings_of_each_benchmark_are_compared_by_what_it_compares(
+    benchmark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "h100", "h200", "--benchmark", benchmark, "--language", "en"]) == 0
+    printed = capsys.readouterr().out
+    assert "faster" in printed and "process_" not in printed

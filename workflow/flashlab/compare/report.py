@@ -137,7 +137,7 @@ def machines(c: Compared) -> Table:
 
 def runs(c: Compared, words: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of single runs with one of these words, the most pressing first."""
-    named = {metric.name: metric for metric in c.benchmark.measured}
+    named = {metric.name: metric for metric in c.benchmark.compared}
     single = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
     found = [
         {**row, "word": verdict_word(row["verdict"], named[row["metric"]])}
