@@ -58,9 +58,8 @@ def _chosen(data: Dataset, metric: str, names: Sequence[str]) -> Mapping[Any, An
 
 def _leads(data: Dataset, names: Sequence[str], others: Sequence[str]) -> bool:
     """True if one of `names` beside the `others` is the first anywhere."""
-    own = {*names} - {*others}
     chosen = (_chosen(data, metric.name, names) for metric in use_metrics(data.benchmark))
-    return any(cell["names"][0] in own for each in chosen for cell in each.values())
+    return any(cell["names"][0] not in others for each in chosen for cell in each.values())
 
 
 def _tables(data: Dataset, names: Sequence[str]) -> Beside:

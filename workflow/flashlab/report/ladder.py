@@ -9,7 +9,6 @@ from markupsafe import Markup
 from flashlab.analysis.frames import Dataset
 from flashlab.numbers import percent, ratio, scaled, three, two
 from flashlab.report.document import Row, Table, Words, says
-from flashlab.report.tables import Numbers
 from flashlab.story.ladder import COUNTED, HOST, KERNEL, MOVED, PROCESS, UNITS, Ladder, ladder_of
 from flashlab.story.speeds import EQUAL, UNDECIDED, Speed
 
@@ -19,7 +18,7 @@ SIGNS = {EQUAL: "≈ ", UNDECIDED: "? "}
 MISSING = "×"
 
 
-def ladder_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]]:
+def ladder_tables(data: Dataset) -> dict[str | None, Sequence[Table]]:
     """The tables of page one and of each experiment; none of a simulator, which has no times."""
     d = None if data.device in data.benchmark.simulated else ladder_of(data)
     if d is None:

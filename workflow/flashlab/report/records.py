@@ -90,17 +90,17 @@ def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
     rows = []
     for column in (*AGREE, "commit"):
         counts = records[column][records[column] != ""].value_counts()
-        values = [shown(str(value), f"records: {column}") for value in counts.index]
-        if len(counts) > 1:
-            values = [f"{v} ({n})" for v, n in zip(values, counts, strict=True)]
-        if values:
-            rows.append(Row([head(column), ", ".join(values)]))
+        values = [
+            shown(str(value), f"records: {column}") + f" ({count})" * (len(counts) > 1)
+            for value, count in counts.items()
+        ]
+        rows += [Row([head(column), ", ".join(values)])] if values else []
     rows += [Row([head("sessions"), each]) for each in _sessions(records)]
     if ceilings := data.ceilings:
-        unit = data.benchmark.rate_unit
-        for dtype, product in ceilings.matrix.items():
-            rate = measured(product.rate / FLOPS[unit])
-            rows.append(Row([head("ceiling.matrix", dtype=dtype), f"{rate} {unit}"]))
+        units = [quantity.unit for quantity in data.benchmark.quantities.values()]
+        unit = next((each for each in units if each in FLOPS), "TFLOP/s")
+        rates = {each: measured(of.rate / FLOPS[unit]) for each, of in ceilings.matrix.items()}
+        rows += [Row([head("ceiling.matrix", dtype=d), f"{x} {unit}"]) for d, x in rates.items()]
         rows.append(Row([head("ceiling.copy"), f"{measured(ceilings.copy.rate / 1e9)} GB/s"]))
     return Table([head("item"), head("value")], rows, text=2, kind="facts")
 
@@ -191,12 +191,10 @@ def warnings_table(records: pd.DataFrame) -> Table | None:
     return Table([head("warning"), head("runs")], rows, kind="facts") if rows else None
 
 
-def failures_table(data: Dataset, records: pd.DataFrame) -> Table | None:
+def failures_table(data: Dataset) -> Table | None:
     """Every run without numbers with its message, once where they differ in numbers alone."""
     rows, seen = [], dict[str, int]()
-    numbers = dict(zip(records.record, records.run, strict=True))
-    failed = data.failed.reset_index()
-    failed = failed.assign(number=failed.record.map(numbers)).drop_duplicates("number")
+    failed = data.failed.reset_index().drop_duplicates("number")
     for run in failed.to_dict("records"):
         number, message = int(run["number"]), "" if pd.isna(run["message"]) else str(run["message"])
         first = seen.setdefault(_NUMBER.sub("", message), number)
@@ -219,9 +217,8 @@ def _status(run: Any) -> Text:
 
 def runs_table(data: Dataset, records: pd.DataFrame) -> Table:
     """Every run: its number, setting, status, warnings and the files of its records."""
-    every = pd.concat([data.runs, data.failed]).reset_index().drop_duplicates("record")
-    of_record = dict(zip(records.record, records.run, strict=True))
-    runs = {of_record[str(run["record"])]: run for run in every.to_dict("records")}
+    every = pd.concat([data.runs, data.failed]).reset_index().drop_duplicates("number")
+    runs = {run["number"]: run for run in every.to_dict("records")}
     rows = []
     for number, own in records.groupby("run"):
         run = runs[cast(int, number)]

@@ -11,11 +11,12 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from html import unescape
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -30,7 +31,6 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 
 from flashlab.files import open_atomically, read_json
 from flashlab.remarks import read_remarks
-from flashlab.report.anchors import from_their_starts
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
 from flashlab.report.document import TAGS, Report, Text, says
@@ -38,6 +38,7 @@ from flashlab.report.page import Page
 from flashlab.report.software import TEMPLATES
 from flashlab.report.typography import typeset
 from flashlab.telling.compiled import bytecode_cache
+from flashlab.telling.glyphs import FONTS
 
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
 """A configuration of Fontconfig without any font: only those of the style sheet are left."""
@@ -66,7 +67,7 @@ class ProjectFetcher(URLFetcher):  # type: ignore[misc]
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
         """The resource; ValueError for a file outside the folders, symbolic links resolved.
 
-        The texts of a figure are anchored at their starts (`report.anchors`).
+        The texts of a figure are anchored at their starts (`from_their_starts`).
         """
         parts = urlsplit(url)
         if parts.scheme == "file":
@@ -241,3 +242,43 @@ def write_page(config_file: Path, results: Path, ceilings: Path | None, output: 
     page = Page()
     with open_atomically(output) as file:
         file.write(page.complete(to_html(report, page)))
+
+
+# WeasyPrint makes a transparency group of a text with another anchor than its start. That takes 200
+# bytes, and some viewers cut off its left edge at a low zoom.
+
+SHARES = {"middle": 0.5, "end": 1.0}
+"""The share of a text that is to the left of its anchor."""
+
+_ANCHORED = re.compile(
+    r'<text style="([^"]*?)text-anchor: (middle|end)(?:; )?([^"]*)" x="([-\d.]+)"( y="[-\d.]+")'
+    r' transform="rotate\(-0 [^"]*\)">([^<]*)</text>'
+)
+"""A level text as matplotlib writes it."""
+
+_FONT_SIZE = re.compile(r"font-size: ([\d.]+)px")
+
+
+@cache
+def _advance(weight: str) -> Callable[[str], float]:
+    """The function from a character of the report's font to its advance, as a share of its size."""
+    from fontTools.ttLib import TTFont
+
+    with TTFont(FONTS / f"NotoSansTC-{weight}.ttf", lazy=True) as font:
+        font.setGlyphOrder([str(number) for number in range(font["maxp"].numGlyphs)])
+        glyphs, widths = font.getBestCmap(), font["hmtx"].metrics
+        units = font["head"].unitsPerEm
+    return lambda character: widths[glyphs[ord(character)]][0] / units
+
+
+def _from_its_start(match: re.Match[str]) -> str:
+    before, anchor, after, x, y, text = match.groups()
+    style = before + after
+    advance = _advance("Bold" if "font-weight: 700" in style else "Regular")
+    width = float(_FONT_SIZE.findall(style)[0]) * sum(map(advance, unescape(text)))
+    return f'<text style="{style}" x="{float(x) - SHARES[anchor] * width:.4f}"{y}>{text}</text>'
+
+
+def from_their_starts(svg: str) -> str:
+    """A figure with its level texts unmoved, each anchored at its start."""
+    return _ANCHORED.sub(_from_its_start, svg)

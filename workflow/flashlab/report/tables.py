@@ -52,21 +52,6 @@ OPERATORS = ("product", "softmax", "elementwise")
 """The classes of operators whose shares of the forward are counted on a CPU."""
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers of the runs, by record, to which the cells of the web page lead."""
-
-    by_record: Mapping[str, int]
-
-    def at(self, s: Sweep, name: str, at: int, variant: str = "") -> int | None:
-        """The number of a run of an experiment; None where there is none."""
-        key = (variant or next(iter(s.variants), ""), name, at)
-        for runs in (s.runs, s.failed):
-            if key in runs.index:
-                return self.by_record.get(str(runs.loc[[key]].record.iloc[0]))
-        return None
-
-
 def speed(row: Any) -> Markup:
     """A speed with its verdict's sign; empty for none."""
     if row is None or pd.isna(row.x):
@@ -141,13 +126,13 @@ def growth(first: float, last: float) -> str:
 # An experiment
 
 
-def table_of(s: Sweep, numbers: Numbers) -> Table | None:
+def table_of(s: Sweep) -> Table | None:
     """The table of an experiment; None where it has no numbers."""
     if not s.names:
         return None
     if TOTAL not in {metric.name for metric in s.data.benchmark.totals}:
-        return values_table(s, numbers)
-    return mask_table(s, numbers) if s.is_switch else sweep_table(s, numbers)
+        return values_table(s)
+    return mask_table(s) if s.is_switch else sweep_table(s)
 
 
 @dataclass
@@ -194,7 +179,7 @@ def _rows_of(s: Sweep, columns: _Columns) -> list[Row]:
     ]
 
 
-def sweep_table(s: Sweep, numbers: Numbers) -> Table:
+def sweep_table(s: Sweep) -> Table:
     """A row an implementation: total times and speeds, growth, memory, rate, what was counted."""
     base, work, total = s.data.baseline, s.work(), s.medians(TOTAL)
     values = spread([int(v) for v in total.dropna(how="all").index], MOST_VALUES)
@@ -203,7 +188,7 @@ def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     leads = {n: s.speed(TOTAL, n) for n in s.names if n != base and base in s.names}
     cells = {
         name: [
-            *(_total(s, numbers, name, value, leads.get(name)) for value in values),
+            *(_total(s, name, value, leads.get(name)) for value in values),
             _grown(total, name, first, last, leads.get(name)),
         ]
         for name in ran(s)
@@ -226,12 +211,10 @@ def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     return Table(found.columns, rows, found.groups, legend=legend, kind=kind_of(s))
 
 
-def _total(
-    s: Sweep, numbers: Numbers, name: str, value: int, leads: pd.DataFrame | None
-) -> Words | Cell:
+def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
     row = at(leads, value) if leads is not None else None
-    run = numbers.at(s, name, value)
+    run = s.number_of(name, value)
     if not (text := value_of(s, TOTAL, name, value)):
         return Cell(status_of(s, name, value), run)
     odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
@@ -324,7 +307,7 @@ def _whole(share: float) -> str:
     return "" if math.isnan(share) else f"{share:.0f}" if share >= 1 else f"{share:.1f}"
 
 
-def mask_table(s: Sweep, numbers: Numbers) -> Table:
+def mask_table(s: Sweep) -> Table:
     """A row an implementation: the speed with the mask over that without, and the leads."""
     off, on = s.variants[:2]
     values = [int(v) for v in s.medians(TOTAL, on).dropna(how="all").index]
@@ -334,7 +317,7 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
         effects = {name: s.switched(metric, name) for name in ran(s)}
         cells: dict[str, list[Words | Cell]] = {
             name: [
-                Cell(speed(at(effect, v)) or status_of(s, name, v, on), numbers.at(s, name, v, on))
+                Cell(speed(at(effect, v)) or status_of(s, name, v, on), s.number_of(name, v, on))
                 for v in values
             ]
             for name, effect in effects.items()
@@ -348,7 +331,7 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
     return Table(found.columns, _rows_of(s, found), found.groups, legend=legend, kind=kind_of(s))
 
 
-def values_table(s: Sweep, numbers: Numbers) -> Table:
+def values_table(s: Sweep) -> Table:
     """A row an implementation and variant: each compared metric at each value of the sweep."""
     found = _Columns([("", 1)], [f"{s.symbol} ="], {})
     keys = {f"{name} {v}".strip(): (name, v) for name in s.names for v in s.variants}
@@ -360,7 +343,7 @@ def values_table(s: Sweep, numbers: Numbers) -> Table:
             key: [
                 Cell(
                     value_of(s, metric.name, name, v, variant) or status_of(s, name, v, variant),
-                    numbers.at(s, name, v, variant),
+                    s.number_of(name, v, variant),
                 )
                 for v in values
             ]
@@ -451,7 +434,7 @@ def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     ]
 
 
-def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
+def headline_table(data: Dataset) -> Table | None:
     """A row an implementation at the headline's setting: times, rates and memory, with speeds."""
     summary = next((Sweep(data, n) for n, plan in data.plans.items() if not plan["sweep"]), None)
     if summary is None or not summary.names:
@@ -469,7 +452,7 @@ def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
             row = at(summary.speed(metric.name, name), value) if has_lead else None
             lead = Markup("") if row is None else LEAD.format(speed(row))
             text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
-            cells.append(Cell(Markup("{}{}").format(text, lead), numbers.at(summary, name, value)))
+            cells.append(Cell(Markup("{}{}").format(text, lead), summary.number_of(name, value)))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])

@@ -12,7 +12,6 @@ from flashlab.labels import LANGUAGES
 from flashlab.numbers import percent, short, span_of, three
 from flashlab.report.document import Row, Table, Words, says
 from flashlab.report.ladder import speed_cell
-from flashlab.report.tables import Numbers
 from flashlab.story.training import Alternative, Training, training_of
 
 GROUPS: Mapping[str, Sequence[str]] = {
@@ -26,7 +25,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 """The columns beside the name, below the headings of their groups; units stand for themselves."""
 
 
-def training_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]]:
+def training_tables(data: Dataset) -> dict[str | None, Sequence[Table]]:
     """Page one's table; none where the runs are no alternatives."""
     d = training_of(data)
     return {} if d is None else {None: [alternatives_table(d)]}
