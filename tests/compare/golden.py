@@ -23,7 +23,7 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
-from flashlab.compare.bench import PASSES, Ceiling, describe, table
+from flashlab.compare.bench import PASSES, Bench, Ceiling, table
 from flashlab.compare.interleave import Candidate, pair_ratios
 from flashlab.compare.looks import PROCESSES, look_at
 from flashlab.compare.targets import Target
@@ -138,7 +138,7 @@ def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
                 if look is not None and each is not candidates[0]:
                     each.looks[name] = look
         if process in (0, PROCESSES - 1):
-            described = describe(candidates, PASSES, 0.05, ceiling)
+            described = Bench(candidates, [*PASSES], 0.05, ceiling).describe()
             printed.append(f"{table(described, ceiling)}\n")
     return "\n".join(printed), described
 

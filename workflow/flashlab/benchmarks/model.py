@@ -312,12 +312,6 @@ class Benchmark:
         return replace(self, metrics=tuple(map(suited, self.metrics)))
 
     @cached_property
-    def rate_unit(self) -> str:
-        """The unit of its rates, one of `FLOPS`."""
-        units = (quantity.unit for quantity in self.quantities.values())
-        return next((unit for unit in units if unit in FLOPS), "TFLOP/s")
-
-    @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The sums of several measured, sampled metrics: those derived in the quantity of each."""
         sampled = {m.name: m.quantity for m in self.compared if not m.exact}

@@ -97,7 +97,8 @@ def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
         rows += [Row([head(column), ", ".join(values)])] if values else []
     rows += [Row([head("sessions"), each]) for each in _sessions(records)]
     if ceilings := data.ceilings:
-        unit = data.benchmark.rate_unit
+        units = [quantity.unit for quantity in data.benchmark.quantities.values()]
+        unit = next((each for each in units if each in FLOPS), "TFLOP/s")
         rates = {each: measured(of.rate / FLOPS[unit]) for each, of in ceilings.matrix.items()}
         rows += [Row([head("ceiling.matrix", dtype=d), f"{x} {unit}"]) for d, x in rates.items()]
         rows.append(Row([head("ceiling.copy"), f"{measured(ceilings.copy.rate / 1e9)} GB/s"]))
