@@ -158,6 +158,7 @@ def to_html(
     """
     from flashlab.report.document import TAGS
     from flashlab.report.render import templates
+    from flashlab.report.software import TEMPLATES
 
     def place(own: Submission) -> tuple[int, ...]:
         return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in OWN_CHECKS)
@@ -165,7 +166,7 @@ def to_html(
     ordered = sorted(submissions, key=place)
     causes = {own.name: grouped(own.lines, "fail", "warn") for own in ordered}
     return (
-        templates()
+        templates(TEMPLATES)
         .get_template("grades.html.j2")
         .render(
             **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},

@@ -110,13 +110,13 @@ def rendering() -> Iterator[None]:
 
 
 @cache
-def templates() -> jinja2.Environment:
-    """The templates: every text is escaped, an undefined variable is an error."""
+def templates(folder: Path) -> jinja2.Environment:
+    """The templates in a folder: every text is escaped, an undefined variable is an error."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        bytecode_cache=bytecode_cache(TEMPLATES),
+        bytecode_cache=bytecode_cache(folder),
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -142,7 +142,7 @@ def to_html(report: Report, page: Page | None = None) -> str:
 
     An undefined variable in the template is an error.
     """
-    template = templates().get_template("report.html.j2")
+    template = templates(TEMPLATES).get_template("report.html.j2")
     html = template.render(report=report, page=page, tags=TAGS, says=says)
     for language in TAGS.keys() - {*report.languages}:  # headings are in both
         html = re.sub(rf' ?<span lang="{TAGS[language]}">[^<]*</span>', "", html)
