@@ -1,7 +1,7 @@
 """The time until a report's page can be read, in Chromium, from the disk, caches empty.
 
-Usage: python perf/page_load.py [PAGE.html] [LOADS]; it needs Playwright and Debian's Chromium.
-Prints the medians in ms from the start of the navigation to the page's elements, to its scripts
+Usage: python perf/page_load.py [PAGE.html]; it needs Playwright and Debian's Chromium. Prints the
+medians of ten loads, in ms from the start of the navigation: to the page's elements, to its scripts
 (tables and menus answer), and to its last picture.
 """
 
@@ -19,19 +19,19 @@ TIMES = ("domInteractive", "domContentLoadedEventEnd", "loadEventEnd")
 
 def main() -> None:
     """Load the page again and again, each time in a browser context of its own."""
-    file = Path(sys.argv[1] if len(sys.argv) > 1 else "report/lab5.html").resolve()
+    file = Path([*sys.argv[1:], "report/lab5.html"][0]).resolve()
     found = []
     with sync_playwright() as playwright:
         path = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 10):
+        for _ in range(10):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.goto(file.as_uri(), wait_until="load")
             found.append(page.evaluate("() => performance.getEntriesByType('navigation')[0]"))
             page.close()
         browser.close()
     medians = (f"{name} {statistics.median(each[name] for each in found):.0f}" for name in TIMES)
-    print(f"{file.name}, {file.stat().st_size / 1e6:.2f} MB, {len(found)} loads:", *medians)
+    print(f"{file.name}, {file.stat().st_size / 1e6:.2f} MB:", *medians)
 
 
 if __name__ == "__main__":
