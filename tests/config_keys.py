@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from flashlab.config.model import Configuration
+from flashlab.config.model import CONFIGURATION, DESCRIPTIONS
 
 README = Path(__file__).parents[1] / "config" / "README.md"
 HEADING = "## All keys\n\n"
@@ -33,8 +33,8 @@ def _written(default: object) -> str:
 def table() -> str:
     """Every key with its default and what it is."""
     rows = [
-        f"| `{field.alias or name}` | {field.description} | {_written(field.default)} |\n"
-        for name, field in Configuration.model_fields.items()
+        f"| `{name}` | {DESCRIPTIONS[name]} | {_written(field.default)} |\n"
+        for name, field in CONFIGURATION.model_fields.items()
     ]
     return "| key | what it is | default |\n|---|---|---|\n" + "".join(rows)
 

@@ -25,8 +25,8 @@ from flashlab.config import (
     read_layer,
     resolve_config,
 )
-from flashlab.config.layers import BUILT_IN, named_benchmark, parse_yaml
-from flashlab.config.model import Configuration
+from flashlab.config.layers import BUILT_IN, merged, named_benchmark, parse_yaml, place_of
+from flashlab.config.model import EXAMPLES
 from flashlab.files import canonical
 from flashlab.plan.experiments import experiments_of, protocol_of, runs_of
 
@@ -224,12 +224,9 @@ def test_the_readme_has_every_key_with_its_default() -> None:
 
 
 def test_the_forms_that_messages_show_are_usable() -> None:
-    fields = Configuration.model_fields
-    shown = {key: field.examples for key, field in fields.items() if field.examples}
-    assert {"measure", "languages", "author", "remarks"} <= set(shown)
-    for key, examples in shown.items():
-        for example in examples:
-            override = parse_override(f"{key}={json.dumps(example)}")
+    for key, example in EXAMPLES.items():
+        override = parse_override(f"{key}={json.dumps(example)}")
+        if key != "title":  # of an experiment
             assert override == {key: example}
             resolved(DEFAULT, Layer("--config", override))
 
@@ -296,7 +293,7 @@ def test_what_is_sound_is_read_as_yaml_reads_it_and_each_key_has_its_line(tmp_pa
     layer = read_layer(FILE)
     assert layer.keys == DEFAULT
     line = FILE.read_text(encoding="utf-8").splitlines().index("summary:") + 1
-    assert layer.place_of(("summary", "none")) == f"{FILE}, line {line}: summary.none"
+    assert place_of(merged([layer]), ("summary", "none")) == f"{FILE}, line {line}: summary.none"
     marked = tmp_path / "marked.yaml"
     marked.write_text("a: &x {b: 1}\nc: {<<: *x, d: *x}\n", encoding="utf-8-sig")
     assert read_layer(marked).keys["c"] == {"b": 1, "d": {"b": 1}}

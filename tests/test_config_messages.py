@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from flashlab.config import ConfigError, Layer, parse_override, read_layer, resolve_config
-from flashlab.config.model import Configuration
+from flashlab.config.model import CONFIGURATION
 
 TESTS = Path(__file__).parent
 MISTAKES = tomllib.loads((TESTS / "config_mistakes.toml").read_text(encoding="utf-8"))
-KEYS = ", ".join(field.alias or name for name, field in Configuration.model_fields.items())
+KEYS = ", ".join(CONFIGURATION.model_fields)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))

@@ -19,12 +19,11 @@ from flashlab.plan.datasets import (
     read_dataset,
     read_recorded,
 )
-from flashlab.plan.freezing import keep, keep_counters, pack
+from flashlab.plan.freezing import keep, pack
 from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
 
 Frozen = Callable[..., Path]
-Added = Callable[..., int]
 
 
 @pytest.fixture
@@ -81,16 +80,6 @@ def test_a_dataset_takes_the_records_of_a_further_protocol(frozen: Frozen, run: 
 # Counters
 
 
-@pytest.fixture
-def add_counters(tmp_path: Path) -> Callable[..., int]:
-    """Adds the planned counters of these records to data/mine."""
-
-    def add(records: list[Any], counters: list[Any]) -> int:
-        return keep_counters(plan_of(tmp_path, records, counters), tmp_path / "data")
-
-    return add
-
-
 def test_counters_are_frozen_with_their_records(frozen: Frozen, run: Run) -> None:
     record = record_of(run)
     dataset = read_dataset(frozen(record, counters=[counters_of(record)]))
@@ -102,30 +91,24 @@ def test_counters_are_frozen_with_their_records(frozen: Frozen, run: Run) -> Non
 
 
 def test_counters_of_its_runs_are_added_to_a_dataset_once_and_those_that_failed_not_at_all(
-    frozen: Frozen, run: Run, add_counters: Added
+    frozen: Frozen, run: Run
 ) -> None:
     record, other = record_of(run), record_of(replace(run, implementation="Pytorch"))
-    folder = frozen(record, other)
     counters = [counters_of(record), counters_of(other, "error")]
-    lacking = record_of(replace(run, implementation="Flex"))
-    records, counters = [record, other, lacking], [*counters, counters_of(lacking)]
-    assert add_counters(records, counters) == 1
+    before = contents(frozen(record, other))
+    folder = frozen(record, other, counters=counters)
+    assert len(contents(folder)) == len(before) + 1
     before = contents(folder)
-    assert add_counters(records, counters) == 0
-    assert contents(folder) == before
+    assert contents(frozen(record, other, counters=counters)) == before
     dataset = read_dataset(folder)
     assert dataset.find_counters(run) and not dataset.find_counters(other.run)
 
 
-def test_counters_of_another_device_are_refused(
-    frozen: Frozen, run: Run, add_counters: Added
-) -> None:
-    record = record_of(run)
-    folder = frozen(record)
-    before = contents(folder)
+def test_counters_of_another_device_are_refused(frozen: Frozen, run: Run) -> None:
+    before = contents(folder := frozen(record := record_of(run)))
     counters = counters_of(record, environment={"device_name": "Other"})
     with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
-        add_counters([record], [counters])
+        frozen(record, counters=[counters])
     assert contents(folder) == before
 
 

@@ -1,7 +1,8 @@
-"""The workflow keeps to Snakemake's conventions."""
+"""The workflow keeps to Snakemake's conventions, and asks a cluster for what it needs."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,46 +13,50 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.project import ROOT
 
 SNAKEMAKE_BRINGS_NONE_OF = """
     PIL fontTools markdown_it matplotlib mdit_py_plugins numpy pandas pikepdf pynvml
     scipy seaborn torch weasyprint
 """
+TOLD = """
+import json
+from snakemake.executors.dryrun import Executor
+
+run_job = Executor.run_job
+
+def tell(self, job):
+    rules = sorted({one.rule.name for one in (job.jobs if job.is_group() else [job])})
+    asked = {name: job.resources.get(name) for name in ("runtime", "mem_mb", "gpu")}
+    print("ASKED", json.dumps([rules, asked]), flush=True)
+    run_job(self, job)
+
+Executor.run_job = tell
+"""
+"""Has a dry run print what it would ask for; Snakemake itself prints only a job's message."""
 
 
 @pytest.fixture
-def with_snakemake_alone(tmp_path: Path, make_clone: Callable[[Path], Any]) -> tuple[Any, str]:
-    """A clone, and the PYTHONPATH of a Python in which the other packages are not installed."""
-    names = SNAKEMAKE_BRINGS_NONE_OF.split()
-    own = tmp_path / "packages"
-    own.mkdir()
-    own.joinpath("sitecustomize.py").write_text(
-        f"import sys\nsys.modules.update(dict.fromkeys({names}))\n"
-    )
-    clone = make_clone(tmp_path / "clone")
-    return clone, os.pathsep.join([str(own), str(clone.folder / "workflow")])
+def clone(tmp_path: Path, make_clone: Callable[[Path], Any]) -> Any:
+    return make_clone(tmp_path / "clone")
 
 
-def test_the_workflow_is_read_with_snakemake_alone(with_snakemake_alone: tuple[Any, str]) -> None:
-    clone, path = with_snakemake_alone
+def customized(folder: Path, clone: Any, code: str) -> str:
+    """The PYTHONPATH of a Python that runs this code first."""
+    folder.joinpath("sitecustomize.py").write_text(code)
+    return os.pathsep.join([str(folder), str(clone.folder / "workflow")])
+
+
+def test_the_workflow_is_read_with_snakemake_alone_and_a_stage_names_the_missing_package(
+    tmp_path: Path, clone: Any
+) -> None:
+    without = f"import sys\nsys.modules.update(dict.fromkeys({SNAKEMAKE_BRINGS_NONE_OF.split()}))\n"
+    path = customized(tmp_path, clone, without)
     done = clone.snakemake("--dry-run", config=(), PYTHONPATH=path)
     assert done.returncode == 0, done.stdout
     assert "Job stats" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("command", "package"),
-    [
-        (["measure", "--order", "{}", "--output", "record.json"], "torch"),
-        (["report", "--config", "c", "--results", "r", "--output", "o.pdf"], "[a-z]+"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_a_stage_names_the_package_that_is_missing(
-    with_snakemake_alone: tuple[Any, str], command: list[str], package: str
-) -> None:
-    clone, path = with_snakemake_alone
-    done = subprocess.run(
+    command = ["measure", "--order", "{}", "--output", "record.json"]
+    stage = subprocess.run(
         [sys.executable, "-m", "flashlab", *command],
         cwd=clone.folder,
         env={**os.environ, "PYTHONPATH": path},
@@ -59,41 +64,32 @@ def test_a_stage_names_the_package_that_is_missing(
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(
-        f"error: the Python package {package} is not installed; set up with ./run, or run "
-        "python -m pip install -r envs/cpu/requirements.txt\n",
-        done.stderr,
+    assert (stage.returncode, stage.stdout) == (1, "")
+    assert stage.stderr == (
+        "error: the Python package torch is not installed; set up with ./run, or run "
+        "python -m pip install -r envs/cpu/requirements.txt\n"
     )
     assert not list(clone.folder.glob("*.json"))
 
 
-def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
-    root: Path, tmp_path: Path, make_clone: Callable[[Path], Any]
-) -> None:
-    outer = make_clone(tmp_path / "outer")
-    outer.folder.joinpath("Snakefile").write_text(
+def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(clone: Any) -> None:
+    clone.folder.joinpath("Snakefile").write_text(
         "from snakemake.common.configfile import load_configfile\n"
-        f"settings = load_configfile({str(root / 'tests' / 'tiny.yaml')!r})\n"
+        f"settings = load_configfile({str(ROOT / 'tests' / 'tiny.yaml')!r})\n"
         "settings['experiments'] = ['emb_dim']\n"  # one of the built-in ones
-        f"module lab:\n    snakefile: {str(root / 'Snakefile')!r}\n    config: settings\n"
+        f"module lab:\n    snakefile: {str(ROOT / 'Snakefile')!r}\n    config: settings\n"
         "use rule * from lab\n"
     )
-    shutil.rmtree(outer.folder / "config")
-    own = ("--config", "languages={mine: 1}")
-    done = outer.snakemake("--dry-run", config=own, PYTHONPATH="")
+    shutil.rmtree(clone.folder / "config")
+    done = clone.snakemake("--dry-run", config=("--config", "languages={mine: 1}"), PYTHONPATH="")
     assert done.returncode == 0, done.stdout
     assert re.search(r"^measure +10$", done.stdout, re.MULTILINE)
-
-
-def test_the_report_is_made_without_naming_it(project: Any) -> None:
-    """A bare `snakemake` takes the profile's core and the default target."""
-    assert "Nothing to be done" in project.snakemake("--dry-run").stdout
 
 
 def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
     project: Any, tmp_path: Path
 ) -> None:
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout  # without naming it
     page = tmp_path / "page.zip"
     nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "all_proxy")}
     done = project.snakemake("report/lab5.pdf", "--report", str(page), **nowhere)
@@ -104,22 +100,57 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
     said = "".join(path.read_text("utf-8", errors="ignore") for path in files)
     for text in (
         "The measurements are those of the dataset",  # the page that it opens with
-        "Time of the forward and the backward pass",
         'Experiment <tt class=\\"docutils literal\\">seq_len</tt>. Error bars',
-        "local/tables/seq_len/",
-        "local/observations.json",
         "Speed-ups of the second implementation over the baseline",
         "The lab report",
     ):
         assert text in said
-    assert "system-message" not in said
     for complaint in ("docutils", "WARNING", "ERROR", "System Message"):
         assert complaint not in done.stdout
+    assert "system-message" not in said
 
 
-def test_only_what_measures_goes_to_a_cluster(root: Path) -> None:
+# What a cluster is asked for
+
+
+def asked(tmp_path: Path, clone: Any, *call: str) -> dict[str, dict[str, Any]]:
+    """What a call would ask for, by the rules of a job."""
+    path = customized(tmp_path, clone, TOLD)
+    done = clone.snakemake("--dry-run", *call, PYTHONPATH=path)
+    assert done.returncode == 0, done.stdout
+    lines = map(json.loads, re.findall("^ASKED (.*)$", done.stdout, re.MULTILINE))
+    return {" ".join(rules): resources for rules, resources in lines}
+
+
+def test_the_configuration_limits_the_time_and_the_memory_of_jobs(
+    tmp_path: Path, clone: Any
+) -> None:
+    found = asked(
+        *(tmp_path, clone, "--profile", "profiles/slurm", "--executor", "local", "report/lab5.pdf"),
+        *("--config", "measure={timeout_s: 90}", "memory_mb={measure: 700, report: 900}"),
+        *("counters=no", "replicates=1"),
+    )
+    for rule in ("measure", "ceilings"):
+        # 90 s, rounded up to minutes, and one more to start.
+        assert found[rule] == {"runtime": 3, "mem_mb": 700, "gpu": 0}
+    for rule in ("observations", "figures", "report"):
+        assert found[rule]["mem_mb"] == 900
+
+
+@pytest.mark.parametrize(("alone", "gpus"), [("false", 0), ("true", 4)])
+def test_a_run_that_is_to_be_alone_takes_every_gpu_of_the_host(
+    tmp_path: Path, clone: Any, alone: str, gpus: int
+) -> None:
+    found = asked(
+        *(tmp_path, clone, "--cores", "8", "records", "--resources", "gpu=4"),
+        *("--config", "device=cuda", "device_name=NVIDIA H200", f"alone={alone}"),
+    )
+    assert (found["measure"]["gpu"], found["ceilings"]["gpu"]) == (gpus, 1)
+
+
+def test_only_what_measures_goes_to_a_cluster() -> None:
     rules = {}
-    for file in root.glob("workflow/rules/*.smk"):
+    for file in ROOT.glob("workflow/rules/*.smk"):
         for rule in re.split(r"(?m)^\s*rule ", file.read_text(encoding="utf-8"))[1:]:
             if "shell:" in rule:
                 rules[rule.partition(":")[0]] = rule

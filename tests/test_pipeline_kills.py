@@ -6,19 +6,11 @@ import json
 import os
 import re
 import signal
-import subprocess
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 from waiting import wait_until
-
-from flashlab.files import write_json
-from flashlab.plan.datasets import read_dataset
-from flashlab.plan.digests import write_digests
-from flashlab.records import read_record
 
 
 def at_work_in(folder: Path) -> list[str]:
@@ -30,17 +22,6 @@ def at_work_in(folder: Path) -> list[str]:
         if mine and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(command)
     return found
-
-
-def just_measured(project: Any) -> None:
-    """Date the records now: those that all tests share may be too old to be of one block."""
-    now = datetime.now(UTC).isoformat()
-    for path in (project.folder / "results" / "local" / "records").glob("*-cpu-*.json"):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if "record" in document:
-            document["record"] |= {"started": now, "ended": now}
-            write_json(path, document)
-            write_digests(path)
 
 
 def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself(
@@ -69,35 +50,6 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
     for name in new:
         path = project.folder / "results" / "local" / "records" / name
         assert json.loads(path.read_text(encoding="utf-8"))["record"]["status"] == "ok"
-
-
-def test_a_dataset_is_recorded_from_where_it_was_cut_off_and_is_the_same_where_it_is_unpacked(
-    held: Any, tmp_path: Path
-) -> None:
-    project = held.project
-    just_measured(project)
-
-    record = partial(project.start, "mine", "attention", module="flashlab.plan.recording")
-    first = held.wait_for(record())
-    first.kill()
-    first.wait()
-    wait_until(lambda: not at_work_in(project.folder), "the end of Snakemake and its jobs")
-    before = project.records
-
-    held.let_go()
-    second = record()
-    said, _ = second.communicate()
-    assert second.returncode == 0, said
-    assert "Would measure 2 runs" in said
-    assert project.records.items() >= before.items(), "a record was measured again"
-
-    data = project.folder / "data"
-    assert "data/mine.tar.xz holds 5 records; elsewhere: tar -xf mine.tar.xz" in said
-    subprocess.run(["tar", "-xf", data / "mine.tar.xz", "-C", tmp_path], check=True)
-    there = read_dataset(data / "mine")
-    for entry in read_dataset(tmp_path / "data" / "mine").entries:
-        read_record(entry.path, entry.run, entry.sha256)
-    assert len(there.entries) == 5
 
 
 def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:

@@ -48,11 +48,9 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: dict[str, Any]) 
     whole = prepared_from(config)
     assert preview.orders.keys() < whole.orders.keys()
     assert {order["process"] for order in preview.orders.values()} == {0}
-    values = {
-        experiment["name"]: experiment["cpu"][experiment["sweep"]]
-        for experiment in preview.config["experiments"]
-    }
-    assert all(len(ends) == 2 for ends in values.values())
+    for name in preview.experiments.keys() - {"summary"}:
+        (view,) = (v for path, v in preview.views.items() if path.endswith(f"sweeps/{name}.json"))
+        assert len({run[view["sweep"]] for run in view["runs"]}) == 2
     assert not preview.counters
 
 

@@ -28,3 +28,20 @@ def test_pre_commit_runs_every_tool_of_lint(root: Path) -> None:
     for quoted, bare in re.findall(r"'([^']*)'|([^\s\\]+)", tools):
         command = (quoted or bare).split(" --check")[0]
         assert command in names
+
+
+def test_the_image_has_the_system_packages_that_run_would_install(root: Path) -> None:
+    packages = re.search(r"^debian_packages='(.+)'$", (root / "run").read_text(), re.MULTILINE)
+    assert packages
+    containerfile = (root / "Containerfile").read_text().split()
+    assert {"python3-venv", *packages[1].split()} <= {*containerfile}
+
+
+def test_what_git_ignores_stays_out_of_the_image(root: Path) -> None:
+    def patterns(name: str) -> set[str]:
+        lines = (root / name).read_text().splitlines()
+        return {line for line in lines if line and not line.startswith("#")}
+
+    # Git matches at any depth what does not begin with a slash.
+    ignored = {each[1:] if each[0] == "/" else f"**/{each}" for each in patterns(".gitignore")}
+    assert patterns(".containerignore") == {".git", *(each.rstrip("/") for each in ignored)}

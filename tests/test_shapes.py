@@ -67,7 +67,7 @@ def test_what_is_left_out_takes_every_value_given_for_it() -> None:
         ("N１２", "is neither"),
         ("casual", "'casual' is neither"),
         ("N8,n8", "N is given twice"),
-        ("full,causal", "the mask is given twice; leave it out for both"),
+        ("full,causal", "mask is given twice"),
         ("D64,E2048", "give D (head_dim) or E (emb_dim), not both"),
         ("H3,E2048", "H3 does not divide E2048"),
         ("H12,KV5", "KV5 does not divide H12"),

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import HELD
+from planted.project import HELD
 from programs import lacking, reason
 from waiting import wait_until
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from attention_reference import reference_passes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from flashlab.benchmarks.attention.gate import (
     IncorrectError,
     check_correctness,
     heads_compared,
-    reference_passes,
 )
 from flashlab.benchmarks.attention.inputs import attention_of, large_inputs
 from flashlab.benchmarks.attention.shape import Shape

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from flashlab.checking import cases, command
+from flashlab.checking import command
 from flashlab.cli import main
 from flashlab.plan.watching import has_ended
 
@@ -200,8 +200,8 @@ def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
 @pytest.fixture
 def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("attention", "ladder"):
-        grid = replace(cases.GRIDS[name], head_dims=(32,), seq_lens={"cpu": (1, 37)})
-        monkeypatch.setitem(cases.GRIDS, name, grid)
+        grid = replace(command.GRIDS[name], head_dims=(32,), seq_lens={"cpu": (1, 37)})
+        monkeypatch.setitem(command.GRIDS, name, grid)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the device locks are
 
 
@@ -250,44 +250,6 @@ def test_a_kernel_that_is_wrong_beyond_few_batches_or_heads_or_small_values_is_f
     assert f"\n6 cases: {6 - wrong} ok, {wrong} incorrect\n".replace("0 ok, ", "") in (
         capsys.readouterr().out
     )
-
-
-FLOAT16_ALONE = """
-import torch
-
-PACKAGES = (PACKAGE, "torch")
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, qkv, causal):
-        q, k, v = qkv.view(torch.float16).transpose(1, 3).unbind(2)
-        return (torch.softmax(q @ k.mT, -1) @ v).transpose(1, 2).contiguous().view(qkv.dtype)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad.unsqueeze(2).expand(-1, -1, 3, -1, -1), None
-
-
-def attention(qkv, causal):
-    return Attention.apply(qkv, causal)
-"""
-
-
-@pytest.mark.usefixtures("small_grid")
-@pytest.mark.parametrize(
-    ("package", "said"),
-    [
-        ("flash-attn", "unsupported: this flash-attn was built for float16 alone"),
-        ("mine", "incorrect:"),
-    ],
-)
-def test_a_flash_attn_without_bfloat16_is_told_from_a_kernel_that_is_wrong(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, package: str, said: str
-) -> None:
-    (tmp_path / "mine.py").write_text(FLOAT16_ALONE.replace("PACKAGE,", f"{package!r},"))
-    main(["check", str(tmp_path / "mine.py"), "--dtype", "bfloat16", "--shape", "N37,D32,full"])
-    assert f"  {said}" in capsys.readouterr().out
 
 
 WRONG_SEPARATE = """
@@ -356,19 +318,18 @@ def test_the_device_is_claimed_while_a_kernel_is_checked(
     [
         (
             "import torch\ndef attention(qkv, causal)\n",
-            '{path} cannot be imported:\n  File "{path}", line 2\n    def attention(qkv, causal)\n',
+            '\n  File "{path}", line 2\n    def attention(qkv, causal)\n',
         ),
         (
             "def made():\n    return 1 / 0\nmade()\n",
-            "{path} cannot be imported:\nTraceback (most recent call last):\n"
-            '  File "{path}", line 3, in <module>\n',
+            '\nTraceback (most recent call last):\n  File "{path}", line 3, in <module>\n',
         ),
         (
             "import ctypes\nctypes.string_at(0)\n",
-            "{path}, at import: crashed: ended by signal SIGSEGV\nFatal Python error",
+            " crashed: ended by signal SIGSEGV\nFatal Python error",
         ),
-        ("import time\ntime.sleep(600)\n", "{path} took more than 1 s to import; --timeout"),
-        ("def attend(qkv, causal): ...\n", "{path} has no function attention(qkv, causal)"),
+        ("import time\ntime.sleep(600)\n", " timed out after 1 s; --timeout"),
+        ("def attend(qkv, causal): ...\n", " it has no function attention(qkv, causal)"),
     ],
     ids=["syntax", "exception", "crash", "hang", "no function"],
 )
@@ -383,7 +344,7 @@ def test_a_kernel_that_cannot_be_imported_is_said_once(
     timeout = "1" if "sleep" in source else "60"
     assert main(["check", "./broken.py", "--timeout", timeout]) == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"error: {expected.format(path=path)}")
+    assert printed.err.startswith(f"error: {path} cannot be imported:{expected.format(path=path)}")
     assert printed.err.count("broken.py") <= 3
     assert "measuring" not in printed.err and "checking" not in printed.err
     assert "cases" not in printed.out

@@ -14,7 +14,6 @@ from golden.texts import (
     Recorded,
     golden_file,
     kept,
-    planted_files,
 )
 
 MOST_LINES = 200
@@ -44,7 +43,3 @@ def test_a_report_says_and_decides_what_it_did(golden: Recorded | Planted) -> No
 @pytest.mark.parametrize("golden", OTHER_RECORDED, ids=lambda golden: golden.name)
 def test_the_other_recorded_reports_decide_what_they_did(golden: Recorded) -> None:
     assert_unchanged(golden.name, golden.make().verdicts())
-
-
-def test_what_is_decided_of_planted_data_is_what_was() -> None:
-    assert_unchanged("planted", planted_files())

@@ -21,7 +21,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import folded, verdicts_of
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
@@ -279,15 +278,9 @@ def golden_file(name: str, content: str) -> Path:
     return FOLDER / f"{name}.{content}.txt"
 
 
-def planted_files() -> dict[str, str]:
-    """The golden file of planted data, of which no report is made."""
-    return {VERDICTS: planted_verdicts()}
-
-
 def main() -> None:
     """Write the golden files, or those of the names that are given; or print a name's verdicts."""
     files: dict[str, Callable[[], dict[str, str]]] = {
-        "planted": planted_files,
         **{golden.name: lambda golden=golden: golden.make().files() for golden in GOLDEN},
         **{
             golden.name: lambda golden=golden: golden.make().verdicts() for golden in OTHER_RECORDED

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 import torch
+from attention_reference import reference_passes
 
-from flashlab.benchmarks.attention.gate import reference_passes, relative_error
+from flashlab.benchmarks.attention.gate import relative_error
 from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
 

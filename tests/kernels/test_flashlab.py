@@ -28,7 +28,8 @@ INTERPRETED = """
 import json, sys
 from pathlib import Path
 import torch
-from flashlab.benchmarks.attention.gate import reference_passes, relative_error
+from attention_reference import reference_passes
+from flashlab.benchmarks.attention.gate import relative_error
 from flashlab.measuring.kernel import load_kernel
 load_kernel(Path(sys.argv[1]))
 from kernels.flashlab import choices, plain
@@ -52,9 +53,10 @@ print(json.dumps(errors))
 @pytest.fixture(scope="module")
 def errors() -> dict[tuple[int, int, int, bool], list[float]]:
     """The relative errors of O, dQ, dK and dV, from one process that interprets Triton."""
+    search = os.pathsep.join(str(KERNELS.parent / folder) for folder in ("workflow", "tests"))
     answer = subprocess.run(
         [sys.executable, "-c", INTERPRETED, str(KERNELS / "flash_lab.py"), json.dumps(CASES)],
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(KERNELS.parent / "workflow")},
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": search},
         stdout=subprocess.PIPE,
         check=True,
     )

@@ -8,65 +8,53 @@ from measuring.conftest import Measured
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, find_implementations
-from flashlab.measuring.operators import Call, computing, nested, typical
+from flashlab.measuring.operators import Call, Operator, computing, typical
 from flashlab.records import COUNTERS, Record
 from flashlab.sources import sources_of
 
 SHAPE = Shape(1, 128, 2, 64, True)
 
 
-def planted(*events: tuple[str, int, int], thread: int = 1) -> Call:
-    """A pass of 100 ns with these events in it: name, start and end."""
-    (outermost,) = nested([(thread, "flashlab::pass", 0, 100), *((thread, *e) for e in events)])
-    return outermost
-
-
-def classes(call: Call) -> list[tuple[str, str, int]]:
-    return [(kind, found.name, found.nanoseconds) for kind, found in computing(call)]
-
-
-def test_ranges_are_nested_by_thread_whatever_their_order() -> None:
-    events = [(1, "aten::fill_", 2, 8), (1, "aten::full", 1, 9), (2, "aten::mul", 3, 4)]
-    found = nested(events)
-    assert [call.name for call in found] == ["aten::full", "aten::mul"]
-    assert [call.name for call in found[0].calls] == ["aten::fill_"]
-
-
-def test_an_operator_that_calls_another_gives_way_to_it() -> None:
-    call = planted(
-        ("aten::softmax", 1, 20),
-        *(("aten::einsum", 20, 60), ("aten::reshape", 21, 22), ("aten::bmm", 23, 59)),
-        *(("BmmBackward0", 60, 80), ("aten::mul", 61, 79), ("aten::mul", 62, 78)),
+def ns(name: str, nanoseconds: int, *calls: Call) -> Call:
+    return Call(
+        f"aten::{name}" if name[0].islower() or name[0] == "_" else name, nanoseconds, calls
     )
-    assert classes(call) == [
-        ("softmax", "aten::softmax", 19),
-        ("product", "aten::bmm", 36),
-        ("elementwise", "aten::mul", 16),
-    ]
 
 
-def test_a_copy_counts_with_the_views_that_it_makes() -> None:
-    call = planted(("aten::cat", 1, 50), ("aten::narrow", 2, 4), ("aten::slice", 3, 4))
-    assert classes(call) == [("elementwise", "aten::cat", 49)]
+FLASH = ns("_flash_attention", 49, ns("zeros", 7, ns("fill_", 5)))
+MATH = ns("scaled_dot_product_attention", 49, ns("bmm", 8), ns("_softmax", 10), ns("bmm", 20))
+EINSUM = ns("einsum", 40, ns("reshape", 1), ns("bmm", 36))
+BACKWARD = ns("BmmBackward0", 20, ns("mul", 18, ns("mul", 16)))
 
 
-def test_attention_is_fused_where_it_calls_neither_products_nor_softmax() -> None:
-    flash = planted(("aten::_flash_attention", 1, 50), ("aten::zeros", 2, 9), ("aten::fill_", 3, 8))
-    assert classes(flash) == [("fused", "aten::_flash_attention", 49)]
-    math = planted(
-        ("aten::scaled_dot_product_attention", 1, 50),
-        *(("aten::bmm", 2, 10), ("aten::_softmax", 10, 20), ("aten::bmm", 20, 40)),
-    )
-    assert [kind for kind, *_ in classes(math)] == ["product", "softmax", "product"]
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        # One that calls another gives way to it.
+        (
+            (ns("softmax", 19), EINSUM, BACKWARD),
+            [("softmax", "softmax", 19), ("product", "bmm", 36), ("elementwise", "mul", 16)],
+        ),
+        # A copy counts with the views that it makes.
+        ((ns("cat", 49, ns("narrow", 2, ns("slice", 1))),), [("elementwise", "cat", 49)]),
+        # Attention is fused where it calls neither products nor softmax.
+        ((FLASH,), [("fused", "_flash_attention", 49)]),
+        ((MATH,), [("product", "bmm", 8), ("softmax", "_softmax", 10), ("product", "bmm", 20)]),
+    ],
+)
+def test_what_computes_counts_once_by_its_class(
+    calls: tuple[Call, ...], found: list[tuple[str, str, int]]
+) -> None:
+    expected = [(kind, f"aten::{name}", time) for kind, name, time in found]
+    assert [*computing(Call("flashlab::pass", 100, calls))] == expected
 
 
 def test_a_disturbance_of_one_call_does_not_count() -> None:
-    def call(product: int, softmax: int) -> list[tuple[str, Call]]:
-        return [("product", Call("aten::bmm", 0, product)), ("softmax", Call("s", 0, softmax))]
+    def call(product: int, softmax: int) -> list[Operator]:
+        return [Operator("product", "aten::bmm", product), Operator("softmax", "s", softmax)]
 
-    found = typical([call(50, 20), call(51, 90), call(49, 21)])
-    assert [(kind, own.nanoseconds) for kind, own in found] == [("product", 50), ("softmax", 21)]
-    other = [("product", Call("aten::mm", 0, 7))]
+    assert typical([call(50, 20), call(51, 90), call(49, 21)]) == call(50, 21)
+    other = [Operator("product", "aten::mm", 7)]
     assert typical([call(50, 20), other, call(49, 21)]) == other
 
 

@@ -1,9 +1,10 @@
 """A process for each run, forked by a server that has its imports, or by a new interpreter.
 
 The server is the standard library's: for each connection it forks a keeper. The keeper forks the
-run, says how that ended, and kills it where the caller goes first, with everything that it has
-started. Without a server the keeper is a new interpreter. A server ends with the process that it
-serves; it runs no threads of its own, since a fork has none of them.
+run, which has the connection to talk with the caller, and says there how that ended. It kills it
+where the caller goes first, with everything that it has started. Without a server the keeper is a
+new interpreter. A server ends with the process that it serves; it runs no threads of its own, since
+a fork has none of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -27,7 +29,6 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
@@ -40,14 +41,20 @@ from flashlab.plan.watching import POLL_SECONDS, has_ended
 START_SECONDS = 120.0
 """Seconds to wait for a server to import its modules before doing without it."""
 
-END_SECONDS = 5.0
-"""Seconds to wait for a run to close its channel once its keeper was killed, and for a request."""
+ORDER_SECONDS = 5.0
+"""Seconds to wait for an order."""
 
 LEAVE_SECONDS = 1.0
 """Seconds that what a run has started may take to end after it."""
 
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl: descendants whose parent has ended become children."""
+
+ENDED = "ended"
+"""The key of a keeper's last message, with the exit status."""
+
+HANG_UP = getattr(select, "POLLRDHUP", 0)
+"""The event that the other end has closed its side, where there is more than `POLLHUP`."""
 
 HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")
 """A program that has every GPU open and measures nothing but its power, every ten seconds."""
@@ -74,6 +81,14 @@ def receive(connection: socket.socket) -> dict[str, Any] | None:
         line += connection.recv(seen.find(b"\n") + 1 or len(seen))
     message: dict[str, Any] = json.loads(line)
     return message
+
+
+def _ordered(connection: socket.socket) -> dict[str, Any] | None:
+    """The order that comes first on a connection; None where it is closed at once."""
+    connection.settimeout(ORDER_SECONDS)
+    order = receive(connection)
+    connection.settimeout(None)
+    return order
 
 
 # The run and its keeper
@@ -112,9 +127,8 @@ def forked(function: Callable[..., object], *arguments: Any) -> ForkProcess:
     return process
 
 
-def _run(connection: socket.socket, order: Mapping[str, Any], file: int) -> None:
+def _run(connection: socket.socket, order: Mapping[str, Any]) -> None:
     """Take the order's folder, environment and output; call its function, or become its command."""
-    connection.close()  # the keeper's
     if order["log"] is not None:
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for stream in (1, 2):
@@ -124,10 +138,8 @@ def _run(connection: socket.socket, order: Mapping[str, Any], file: int) -> None
     os.environ.update(order["environment"])
     if order["command"]:
         os.execvp(order["command"][0], order["command"])
-    channel = socket.socket(fileno=file)
-    channel.set_inheritable(False)
     module, _, name = order["function"].partition(":")
-    getattr(importlib.import_module(module), name)(*order["arguments"], channel)
+    getattr(importlib.import_module(module), name)(*order["arguments"], connection)
 
 
 def _end_descendants() -> list[str]:
@@ -142,31 +154,23 @@ def _end_descendants() -> list[str]:
     return names
 
 
-def _take(connection: socket.socket) -> tuple[dict[str, Any] | None, int]:
-    """An order, and the run's end of the channel to the caller."""
-    connection.settimeout(END_SECONDS)
-    _, files, _, _ = socket.recv_fds(connection, 1, 1)
-    order = receive(connection)
-    connection.settimeout(None)
-    return order, files[0]
-
-
-def _keep(connection: socket.socket, order: Mapping[str, Any], file: int) -> None:
+def _keep(connection: socket.socket, order: Mapping[str, Any]) -> None:
     """Fork a run and say how it ended; end it if the caller goes, and then what it has left."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    run = forked(_run, connection, order, file)
-    os.close(file)
-    send(connection, {"pid": run.pid})
+    send(connection, {})  # it begins
+    run, poll = forked(_run, connection, order), select.poll()
+    poll.register(connection, HANG_UP)
+    poll.register(run.sentinel, select.POLLIN)
     while run.is_alive():
         # Looks again after a while: what the run left behind may hold its sentinel open.
-        if connection in wait([connection, run.sentinel], POLL_SECONDS):
+        if any(file == connection.fileno() for file, _ in poll.poll(POLL_SECONDS * 1e3)):
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             run.join()
     with suppress(OSError):
-        send(connection, {"status": run.exitcode, "left": _end_descendants()})
+        send(connection, {ENDED: run.exitcode, "left": _end_descendants()})
 
 
 # The server
@@ -201,14 +205,14 @@ def open_devices() -> list[str]:
 def preload(modules: Iterable[str]) -> None:
     """Import modules that later forks will need.
 
-    One that cannot be imported is left to the run, whose record then states why. RuntimeError where
-    one has opened a GPU, which no fork survives.
+    One that cannot be imported is left to the run, whose record then states why. Where one has
+    opened a GPU, which no fork survives, the server ends: its callers start without it.
     """
     for name in modules:
         with suppress(Exception):
             importlib.import_module(name)
     if touched := open_devices():
-        raise RuntimeError(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
+        sys.exit(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
     gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
 
 
@@ -220,35 +224,24 @@ class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
     def __init__(self, path: str, serves: psutil.Process) -> None:
         with socket_address(Path(path)) as address:
             super().__init__(address, socketserver.BaseRequestHandler)
-        self._path, self._serves = path, serves
+        self._serves = serves
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Import what a run needs, and fork its keeper."""
-        order, file = _take(request)
-        try:
-            if order is not None:
-                preload(order["modules"])
-                super().process_request(request, (order, file))
-        except RuntimeError as error:
-            print(error, file=sys.stderr)
-            self._leave()  # the caller starts without it
-        finally:
-            os.close(file)
+        if order := _ordered(request):
+            preload(order["modules"])
+            super().process_request(request, order)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Keep the run, in a fork; in place of the caller's address it has the order."""
         self.socket.close()
-        _keep(request, *client_address)
+        _keep(request, client_address)
 
     def service_actions(self) -> None:
         """Reap keepers, and leave with the process served; called at each poll."""
         super().service_actions()
         if has_ended(self._serves):
-            self._leave()
-
-    def _leave(self) -> None:
-        shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
-        os._exit(0)
+            sys.exit()
 
 
 def _serve(path: str, serves: str, modules: Sequence[str]) -> None:
@@ -265,74 +258,62 @@ def _serve(path: str, serves: str, modules: Sequence[str]) -> None:
 
 
 class Child:
-    """A run, by the connection to its keeper, and a channel of JSON lines to its function.
+    """A run, by the connection on which its function and then its keeper speak, in JSON lines.
 
     `left` names the processes that it left running, which were ended after it; `is_warm` says
     whether a server has forked it.
     """
 
     def __init__(
-        self,
-        connection: socket.socket,
-        channel: socket.socket,
-        keeper: subprocess.Popen[bytes] | None,
+        self, connection: socket.socket, keeper: subprocess.Popen[bytes] | None = None
     ) -> None:
-        self._connection, self._channel, self._keeper = connection, channel, keeper
+        self._connection, self._keeper = connection, keeper
         self.is_warm = keeper is None
         self._status: int | None = None
         self.left: Sequence[str] = ()
 
+    def say(self, message: Mapping[str, object]) -> None:
+        """Send a message to the function; one that has ended is met by `answer`."""
+        with suppress(OSError):
+            send(self._connection, message)
+
+    def answer(self, seconds: float | None) -> dict[str, Any] | None:
+        """The function's next message; None where it has ended without one.
+
+        TimeoutError where there is none within `seconds`.
+        """
+        if self._status is not None:
+            return None
+        self._connection.settimeout(seconds)
+        message = None
+        with suppress(ConnectionError):
+            message = receive(self._connection)
+        if message is None:  # the keeper itself was killed, and the run dies with it
+            message = {ENDED: -signal.SIGKILL, "left": []}
+        if ENDED not in message:
+            return message
+        self._status, self.left = message[ENDED], message["left"]
+        return None
+
     def wait(self, seconds: float | None = None) -> int | None:
-        """The exit status (negative: the signal), None while it runs on after `seconds`."""
-        if self._status is None:
-            if not wait([self._connection], seconds):
-                return None
-            ended = None
-            with suppress(ConnectionError):
-                ended = receive(self._connection)
-            if ended is None:  # the keeper itself was killed, and the run dies with it
-                with suppress(OSError):
-                    self._channel.settimeout(END_SECONDS)
-                    while self._channel.recv(2**16):
-                        pass
-                ended = {"status": -signal.SIGKILL, "left": []}
-            self._status, self.left = ended["status"], ended["left"]
+        """The exit status (negative: the signal), None while it runs on after `seconds`.
+
+        What the function still says is passed over.
+        """
+        with suppress(TimeoutError):
+            while self.answer(seconds) is not None:
+                pass
         return self._status
 
     def kill(self) -> None:
         """End it with all that it has started, and wait until they are gone."""
         with suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR)  # the keeper kills the run
-            self._connection.settimeout(None)
-            while self._connection.recv(2**16):  # and is gone when it has buried it
-                pass
-        self._connection.close()
-        self._channel.close()
-        if self._keeper is not None:
+            self._connection.shutdown(socket.SHUT_WR if self.is_warm else socket.SHUT_RDWR)
+        if self._keeper is None:
+            self.wait()
+        else:
             self._keeper.wait()
-
-    def say(self, message: Mapping[str, object]) -> None:
-        """Send a message to the function; one that has ended is met by `answer`."""
-        with suppress(OSError):
-            send(self._channel, message)
-
-    def answer(self, seconds: float) -> dict[str, Any] | None:
-        """The function's next message; None where it has ended, or closed the channel, without one.
-
-        TimeoutError where there is none within `seconds`.
-        """
-        deadline = time.monotonic() + seconds
-        while not wait([self._channel], min(seconds, POLL_SECONDS)):
-            # Looks again after a while: what the run left behind may hold its end open.
-            if self.wait(0.001) is not None and not wait([self._channel], 0.0):
-                return None
-            if time.monotonic() >= deadline:
-                raise TimeoutError(f"no answer within {seconds:g} s")
-        self._channel.settimeout(max(0.001, deadline - time.monotonic()))
-        try:
-            return receive(self._channel)
-        except ConnectionResetError:
-            return None
+        self._connection.close()
 
 
 def _started(
@@ -391,20 +372,15 @@ class Server:
             return self._reach()
 
 
-def _begin(
-    connection: socket.socket, keeper: subprocess.Popen[bytes] | None, order: Mapping[str, Any]
-) -> Child | None:
-    """Order a run of a keeper or a server; None where that ends before the run begins."""
-    ours, theirs = socket.socketpair()
-    with suppress(ConnectionError, TimeoutError), theirs:
+def _has_begun(connection: socket.socket, order: Mapping[str, Any]) -> bool:
+    """Order a run of a keeper or a server; False where that ends before the run begins."""
+    with suppress(ConnectionError, TimeoutError):
         connection.settimeout(START_SECONDS)
-        socket.send_fds(connection, [b"\n"], [theirs.fileno()])
         send(connection, order)
         if receive(connection) is not None:
-            return Child(connection, ours, keeper)
+            return True
     connection.close()
-    ours.close()
-    return None
+    return False
 
 
 def start(
@@ -416,34 +392,30 @@ def start(
     modules: Sequence[str] = (),
     command: Sequence[str] = (),
 ) -> Child:
-    """Call a function (`module:name`) in a process of its own, with the channel as last argument.
+    """Call a function (`module:name`) in a process of its own, with its connection at the end.
 
     Args:
         function: its name, called with `arguments`, of which JSON must be able to tell.
-        arguments: its arguments but for the last.
+        arguments: its arguments but for the last, the socket that leads to the caller.
         environment: all environment variables of the process.
         log: file that its output is appended to; the caller's own output without one.
         server: what forks it; a new interpreter without one, or where it does not start.
         modules: what the server imports beforehand.
-        command: a program that is run in place of the function, without the channel.
+        command: a program that is run in place of the function.
     """
     order: dict[str, Any] = {
         **{"function": function, "arguments": list(arguments), "command": list(command)},
         **{"environment": dict(environment), "folder": os.getcwd(), "modules": list(modules)},
         "log": None if log is None else str(log.absolute()),
     }
-    child = None
-    if server is not None and (connection := server.connect()):
-        child = _begin(connection, None, order)
-    if child is None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            files = [theirs.fileno()]
-            keeper = _started([str(theirs.fileno())], environment, pass_fds=files)
-        child = _begin(ours, keeper, order)
-    if child is None:
-        raise ChildProcessError(f"{sys.executable} does not start")
-    return child
+    if server and (connection := server.connect()) and _has_begun(connection, order):
+        return Child(connection)
+    connection, theirs = socket.socketpair()
+    with theirs:
+        keeper = _started([str(theirs.fileno())], environment, pass_fds=[theirs.fileno()])
+    if _has_begun(connection, order):
+        return Child(connection, keeper)
+    raise ChildProcessError(f"{sys.executable} does not start")
 
 
 def main() -> None:
@@ -453,9 +425,8 @@ def main() -> None:
         return _serve(first, rest[0], rest[1:])
     connection = socket.socket(fileno=int(first))
     connection.set_inheritable(False)
-    order, file = _take(connection)
-    assert order is not None
-    return _keep(connection, order, file)
+    if order := _ordered(connection):
+        _keep(connection, order)
 
 
 if __name__ == "__main__":

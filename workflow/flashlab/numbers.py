@@ -108,7 +108,7 @@ def with_ends(
     return _printed(value, places), *(_printed(end, max(places, supported + 1)) for end in known)
 
 
-def tick(value: float, _: int = 0) -> str:
+def tick(value: float) -> str:
     """A round number of an axis, or a label: ``0.05``, ``2``, ``10,000``."""
     if value >= 1000:
         return f"{value:,.0f}"

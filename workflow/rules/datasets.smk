@@ -33,15 +33,3 @@ if PLAN.orders:
             "Freezing the local records"
         shell:
             "python -m flashlab freeze > {log:q} 2>&1"
-
-    # Adds the counters to a recorded dataset of the same runs.
-    rule freeze_counters:
-        input:
-            PLAN.counters,
-        log:
-            f"{HOME}/logs/freeze_counters.log",
-        localrule: True
-        message:
-            "Adding the counters to the recorded dataset"
-        shell:
-            "python -m flashlab freeze-counters > {log:q} 2>&1"

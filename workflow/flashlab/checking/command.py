@@ -11,13 +11,14 @@ import textwrap
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import (
     ImplementationError,
     describe_unknown,
@@ -26,7 +27,6 @@ from flashlab.benchmarks.implementations import (
 )
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
-from flashlab.checking.cases import GRIDS, Case, Outcome
 from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 from flashlab.forks import START_SECONDS, Child, signal_name, start
 from flashlab.measuring.devices import claimed
@@ -42,8 +42,57 @@ END_SECONDS = 5.0
 MAX_NAMED = 10
 """Failed cases that the summary names."""
 
+PASSED = ("ok", "unsupported")
+"""The statuses of a kernel that is right, or does not support the case."""
+
+SEQ_LENS = (1, 37, 128, 129, 1000)
+"""Such as fill a kernel's tiles, and such as do not."""
+
 _STEP = re.compile(rb"^def attention\(\s*q\b", re.MULTILINE)
 """The beginning of a step of the ladder; a kernel of attention takes qkv."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The shapes, as texts, and dtypes that a kernel is checked at; a simulator is slow.
+
+    A size that a text leaves out takes each of the values that are usual.
+    """
+
+    dtypes: Mapping[str, Sequence[str]]
+    seq_lens: Mapping[str, Sequence[int]]
+    head_dims: Sequence[int]
+    num_heads: int
+    shapes: Sequence[str]
+
+
+GRIDS = {
+    "attention": Grid(
+        dtypes={"cuda": ("float16", "bfloat16"), "cpu": ("float32", "bfloat16")},
+        seq_lens={"cuda": SEQ_LENS, "cpu": SEQ_LENS},
+        head_dims=(32, 64, 128, 256),
+        num_heads=3,
+        shapes=("B2", "B5,N129,H12,D64", "N129,H12,KV3,D64", "N129,H12,KV1,D64"),
+    ),
+    "ladder": Grid(
+        dtypes={"cuda": ("float32",), "cpu": ("float32",)},
+        seq_lens={"cuda": SEQ_LENS, "cpu": (1, 16, 33)},
+        head_dims=(32, 64),
+        num_heads=1,
+        shapes=("full",),
+    ),
+}
+"""The grids by benchmark. A step of the ladder takes heads as further batches."""
+
+Case = tuple[str, Shape]
+"""One comparison to make: the dtype and the shape."""
+
+Outcome = Mapping[str, Any]
+"""What came of it, as `flashlab.checking.worker.follow` says."""
+
+
+class KernelError(Exception):
+    """A kernel file that has no function to check."""
 
 
 def find_kernel(name: str) -> tuple[Path, Benchmark]:
@@ -56,20 +105,13 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
         if not path.is_file():
             raise ImplementationError(f"there is no file {name}")
         return path, LADDER if _STEP.search(path.read_bytes()) else ATTENTION
-    kernels, steps = implementations_of(ATTENTION), implementations_of(LADDER)
-    if name in kernels or name in steps:
-        return (kernels[name].path, ATTENTION) if name in kernels else (steps[name].path, LADDER)
-    close = difflib.get_close_matches(name, [*kernels, *steps], n=1)
+    known = {benchmark.name: implementations_of(benchmark) for benchmark in (ATTENTION, LADDER)}
+    for benchmark in (ATTENTION, LADDER):
+        if name in known[benchmark.name]:
+            return known[benchmark.name][name].path, benchmark
+    close = difflib.get_close_matches(name, [each for names in known.values() for each in names], 1)
     meant = f" (did you mean {close[0]}?)" if close else ""
-    raise ImplementationError(describe_unknown(name, meant, kernels, steps))
-
-
-def _takes(kernel: Path, case: Case) -> bool:
-    """True if a kernel's file says that it takes a shape of the grid."""
-    try:
-        return case.shape.beyond <= {*read_kernel_file(kernel).takes}
-    except ImplementationError:  # the check says what is wrong with it
-        return not case.shape.beyond
+    raise ImplementationError(describe_unknown(name, meant, *known.values()))
 
 
 @contextmanager
@@ -79,61 +121,35 @@ def claimed_with_notice(device: str) -> Iterator[dict[str, str]]:
     notice = threading.Timer(NOTICE_SECONDS, print, [said], {"file": sys.stderr})
     notice.daemon = True
     notice.start()
-    try:
-        with claimed(device) as variables:
-            notice.cancel()
-            yield variables
-    finally:
+    with claimed(device) as variables:
         notice.cancel()
+        yield variables
 
 
-class KernelError(Exception):
-    """A kernel file that has no function to check."""
+def _answer(child: Child, seconds: float, trace: str, kernel: Path) -> Outcome:
+    """The checking process's next message, or how it ended without one.
 
-
-class _EndedError(Exception):
-    """The process ended without answering; the message says how."""
-
-
-def _received(child: Child, seconds: float) -> dict[str, Any]:
-    """The checking process's next message; TimeoutError, or _EndedError if it ended without one."""
-    message = child.answer(seconds)
-    if message is not None:
-        return message
-    status = child.wait(END_SECONDS)
-    if status is None:
-        raise _EndedError("the kernel closed its process's connection to the check")
-    if status >= 0:
-        raise _EndedError(f"the kernel ended its process with status {status}")
-    name = signal_name(status)
-    memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
-    raise _EndedError(f"crashed: ended by signal {name}{memory}")
-
-
-def _fatal(trace: str, kernel: Path) -> str:
-    """The fault handler's traceback of a crash, if any, to the last line about the kernel."""
-    lines = Path(trace).read_text(errors="replace").splitlines()
-    own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line]
-    return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
-
-
-def _refuse_unloaded(child: Child, kernel: Path, timeout_s: float, trace: str) -> None:
-    """Wait until the kernel is imported; KernelError if it cannot be."""
+    Of a crash, the fault handler's traceback in the file `trace` is shown to its last line about
+    the kernel.
+    """
     try:
-        _received(child, START_SECONDS)
-    except (TimeoutError, _EndedError) as error:
-        raise KernelError(f"torch cannot be imported: {error}") from None
-    try:
-        message = _received(child, timeout_s)
+        if (message := child.answer(seconds)) is not None:
+            return message
     except TimeoutError:
-        raise KernelError(
-            f"{kernel} took more than {timeout_s:g} s to import; --timeout SECONDS allows more"
-        ) from None
-    except _EndedError as error:
-        said = "\n".join(filter(None, [str(error), _fatal(trace, kernel)]))
-        raise KernelError(f"{kernel}, at import: {said}") from None
-    if "failed" in message:
-        raise KernelError(f"{kernel} {message['failed']}")
+        said = f"timed out after {seconds:g} s; --timeout SECONDS allows more"
+        return {"status": "error", "message": said, "fatal": True}
+    status = child.wait(END_SECONDS)
+    said = f"the kernel ended its process with status {status}"
+    if status is None:
+        said = "the kernel closed its process's connection to the check"
+    elif status < 0:
+        name = signal_name(status)
+        memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        said = f"crashed: ended by signal {name}{memory}"
+    lines = Path(trace).read_text(errors="replace").splitlines()
+    own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line] or [0]
+    shown = "\n".join(lines[: own[-1] + 1])
+    return {"status": "error", "message": said, "traceback": shown, "fatal": True}
 
 
 def check(
@@ -154,77 +170,54 @@ def check(
     left = [*cases]
     while left:
         with tempfile.NamedTemporaryFile() as trace:
-            arguments = [str(kernel), benchmark.name, device, trace.name, [*map(asdict, left)]]
+            given = [(dtype, asdict(shape)) for dtype, shape in left]
+            arguments = [str(kernel), benchmark.name, device, trace.name, given]
             child = start("flashlab.checking.worker:follow", arguments, variables)
             try:
-                _refuse_unloaded(child, kernel, timeout_s, trace.name)
-                fatal = False
-                while left and not fatal:
-                    try:
-                        outcome = Outcome(**_received(child, timeout_s))
-                    except TimeoutError:
-                        outcome = Outcome("error", f"timed out after {timeout_s:g} s", fatal=True)
-                    except _EndedError as error:
-                        said = _fatal(trace.name, kernel)
-                        outcome = Outcome("error", str(error), traceback=said, fatal=True)
-                    fatal = outcome.fatal
+                for name, seconds in (("torch", START_SECONDS), (kernel, timeout_s)):
+                    if failed := _answer(child, seconds, trace.name, kernel):
+                        said = f"{name} cannot be imported: {failed['message']}".strip()
+                        raise KernelError(f"{said}\n{failed.get('traceback', '')}".strip())
+                is_usable = True
+                while left and is_usable:
+                    outcome = _answer(child, timeout_s, trace.name, kernel)
+                    is_usable = not outcome.get("fatal")
                     yield left.pop(0), outcome
             finally:
                 child.kill()
 
 
-def _row(case: Case, outcome: Outcome, width: int) -> str:
-    """The case as a line of the table, its shape as ``--shape`` takes it."""
-    errors = (outcome.errors.get(name) for name in ("out", "dqkv"))
-    cells = "  ".join(f"{'–':>8}" if error is None else f"{error:8.1e}" for error in errors)
-    tolerance = "–" if outcome.tolerance is None else f"{outcome.tolerance:.0e}"
-    message = f": {outcome.message}" if outcome.message else ""
-    shape = f"{case.dtype:8}  {shape_text(case.shape):{width}}"
-    return f"{shape}  {cells}  {tolerance:>9}  {outcome.status}{message}"
+def _cases(
+    kernel: Path, benchmark: Benchmark, device: str, shapes: Sequence[str], dtypes: Sequence[str]
+) -> list[Case]:
+    """The cases of the given shapes and dtypes, or of the grid; ShapeError for a malformed shape.
 
-
-def print_check(
-    kernel: Path,
-    benchmark: Benchmark,
-    device: str,
-    cases: Sequence[Case],
-    timeout_s: float,
-    fail_fast: bool,
-) -> bool:
-    """Print the table row by row, then its summary; True if every case passed.
-
-    The device is claimed for as long as the check takes (`check`). The first traceback is shown
-    under its case; later ones are not. With `fail_fast` it stops at the first case that did not
-    pass.
-
-    Raises:
-        KernelError: the file cannot be imported or has no ``attention``.
+    Of the grid, shapes are left out that the kernel's file does not say that it takes.
     """
-    width = max(len(shape_text(case.shape)) for case in cases)
-    done: list[tuple[Case, Outcome]] = []
-    with claimed_with_notice(device) as variables:
-        names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
-        name = names.get(variables["CUDA_VISIBLE_DEVICES"]) or machine.device_name(device)
-        print(f"{kernel} on {name}, against float64")
-        print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
-        with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
-            for case, outcome in outcomes:
-                print(_row(case, outcome, width), flush=True)
-                if outcome.traceback and not any(other.traceback for _, other in done):
-                    print(textwrap.indent(outcome.traceback, "    "), flush=True)
-                done.append((case, outcome))
-                if fail_fast and not outcome.passed:
-                    break
-    statuses = Counter(outcome.status for _, outcome in done)
-    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-    left = f"; {len(cases) - len(done)} not checked" if len(cases) > len(done) else ""
-    print(f"{len(done)} cases: {counts}{left}")
-    failed = [f"failed: {case}: {outcome.status}" for case, outcome in done if not outcome.passed]
-    more = len(failed) - MAX_NAMED
-    print(*failed[:MAX_NAMED], sep="\n", end="\n" if failed else "")
-    if more > 0:
-        print(f"failed: {more} more, in the table above")
-    return not failed
+    grid = GRIDS[benchmark.name]
+    usual = {"seq_len": grid.seq_lens[device], "num_heads": [grid.num_heads]}
+    usual |= {"batch_size": [2], "head_dim": grid.head_dims}
+    every = [shape for text in shapes or grid.shapes for shape in parse_shapes(text, **usual)]
+    if benchmark is LADDER:
+        every = [shape for shape in every if not shape.causal]
+        if any(shape.beyond for shape in every) or not every:
+            raise ShapeError("a step of the ladder has no mask, and takes B, N, H and D alone")
+    elif not shapes:
+        takes = set[str]()
+        with suppress(ImplementationError):  # the check says what is wrong with it
+            takes = {*read_kernel_file(kernel).takes}
+        every = [shape for shape in every if shape.beyond <= takes]
+    asked = dict.fromkeys(dtypes or grid.dtypes[device])
+    return [(dtype, shape) for dtype in asked for shape in dict.fromkeys(every)]
+
+
+def _row(case: str, outcome: Outcome) -> str:
+    """The case as a line of the table."""
+    errors = (outcome.get("errors", {}).get(name) for name in ("out", "dqkv"))
+    cells = "  ".join(f"{'–':>8}" if error is None else f"{error:8.1e}" for error in errors)
+    tolerance = f"{outcome['tolerance']:.0e}" if "tolerance" in outcome else "–"
+    message = f": {outcome['message']}" if outcome["message"] else ""
+    return f"{case}  {cells}  {tolerance:>9}  {outcome['status']}{message}"
 
 
 def check_kernel(
@@ -232,7 +225,8 @@ def check_kernel(
 ) -> int:
     """Check an implementation by its NAME or file, on its grid or given shapes; 0 if all passed.
 
-    1 if a case did not.
+    1 if a case did not. The device is claimed meanwhile. The first traceback is shown under its
+    case; later ones are not. With `fail_fast` it stops at the first case that did not pass.
 
     Raises:
         UsageError: there is no such implementation, or a shape is malformed.
@@ -241,16 +235,30 @@ def check_kernel(
     device = machine.detect_device("auto")
     try:
         kernel, benchmark = find_kernel(name)
-        grid = GRIDS[benchmark.name]
-        given = [shape for text in shapes for shape in parse_shapes(text, **grid.usual(device))]
-        if benchmark is LADDER:
-            given = [shape for shape in given if not shape.causal]
-            if any(shape.beyond for shape in given) or (shapes and not given):
-                raise ShapeError("a step of the ladder has no mask, and takes B, N, H and D alone")
+        cases = _cases(kernel, benchmark, device, shapes, dtypes)
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
-    asked = dict.fromkeys(dtypes or grid.dtypes[device])
-    every = dict.fromkeys(given or grid.shapes(device))
-    cases = [Case(dtype, shape) for dtype in asked for shape in every]
-    cases = [case for case in cases if given or _takes(kernel, case)]
-    return 0 if print_check(kernel, benchmark, device, cases, timeout_s, fail_fast) else 1
+    width = max(len(shape_text(shape)) for _, shape in cases)
+    statuses, failed, traceback = Counter[str](), list[str](), ""
+    with claimed_with_notice(device) as variables:
+        names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
+        on = names.get(variables["CUDA_VISIBLE_DEVICES"]) or machine.device_name(device)
+        print(f"{kernel} on {on}, against float64")
+        print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
+        with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
+            for (dtype, shape), outcome in outcomes:
+                status, text = outcome["status"], shape_text(shape)
+                print(_row(f"{dtype:8}  {text:{width}}", outcome), flush=True)
+                if not traceback and (traceback := outcome.get("traceback", "")):
+                    print(textwrap.indent(traceback, "    "), flush=True)
+                statuses[status] += 1
+                failed += [] if status in PASSED else [f"failed: {dtype} {text}: {status}"]
+                if failed and fail_fast:
+                    break
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+    left = len(cases) - statuses.total()
+    print(f"{statuses.total()} cases: {counts}" + (f"; {left} not checked" if left else ""))
+    if more := len(failed[MAX_NAMED:]):
+        failed[MAX_NAMED:] = [f"failed: {more} more, in the table above"]
+    print(*failed, sep="\n", end="\n" if failed else "")
+    return int(bool(failed))

@@ -30,25 +30,20 @@ def shape_text(shape: Shape) -> str:
     return f"{sizes},{'causal' if shape.causal else 'full'}"
 
 
-def _parts(text: str) -> tuple[dict[str, int], list[bool]]:
-    """The sizes by letter, and the masks, that a text gives: none or one of each."""
-    sizes: dict[str, int] = {}
-    masks: list[bool] = []
+def _parts(text: str) -> dict[str, int]:
+    """The sizes that a text gives, by letter, and whether there is a ``mask``, if it says so."""
+    found: dict[str, int] = {}
     for part in (part.strip() for part in text.split(",")):
         size = _SIZE.fullmatch(part)
         if size is None and part.lower() not in _MASKS:
             raise ShapeError(f"{part!r} is neither a size such as N1024 nor full or causal")
-        if size is None:
-            masks.append(_MASKS[part.lower()])
-        elif (letter := size[1].upper()) in sizes:
+        letter = size[1].upper() if size else "mask"
+        if letter in found:
             raise ShapeError(f"{letter} is given twice")
-        else:
-            sizes[letter] = int(size[2])
-    if len(masks) > 1:
-        raise ShapeError("the mask is given twice; leave it out for both")
-    if {"D", "E"} <= sizes.keys():
+        found[letter] = int(size[2]) if size else _MASKS[part.lower()]
+    if {"D", "E"} <= found.keys():
         raise ShapeError("give D (head_dim) or E (emb_dim), not both")
-    return sizes, masks
+    return found
 
 
 def is_shape(text: str) -> bool:
@@ -70,23 +65,20 @@ def parse_shapes(text: str, **usual: Sequence[int]) -> list[Shape]:
         ShapeError: the text is malformed; the message shows the form.
     """
     try:
-        given, masks = _parts(text)
-        sizes = [
-            [given[letter]] if letter in given else usual[name]
-            for name, letter in LETTERS.items()
-            if name not in ("num_kv_heads", "emb_dim")
-        ]
-        shapes = []
-        for b, n, h, d in itertools.product(*sizes):
+        given, shapes = _parts(text), dict[Shape, None]()  # where E is given, D has no say
+        names = ("batch_size", "seq_len", "num_heads", "head_dim")
+        sizes = [[given[at]] if (at := LETTERS[name]) in given else usual[name] for name in names]
+        masks = [bool(given["mask"])] if "mask" in given else [False, True]
+        for (b, n, h, d), mask in itertools.product(itertools.product(*sizes), masks):
             emb_dim, kv = given.get("E", h * d), given.get("KV", h)
             if emb_dim % h:
                 raise ShapeError(f"H{h} does not divide E{emb_dim}")
             if h % kv:
                 raise ShapeError(f"KV{kv} does not divide H{h}")
-            shapes += [Shape(b, n, h, emb_dim, mask, kv) for mask in masks or (False, True)]
+            shapes[Shape(b, n, h, emb_dim, mask, kv)] = None
+        return [*shapes]
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
-    return list(dict.fromkeys(shapes))  # where E is given, D has no say
 
 
 def sweep_shape(text: str, sweep: str) -> list[str]:

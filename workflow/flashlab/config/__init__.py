@@ -1,18 +1,7 @@
 """The configuration: its layers merged, its defaults filled in, and all of it checked."""
 
-from flashlab.config.check import (
-    override_layer,
-    parse_override,
-    reported_config,
-    resolve_config,
-)
-from flashlab.config.layers import (
-    ConfigError,
-    Layer,
-    config_file,
-    named_benchmark,
-    read_layer,
-)
+from flashlab.config.check import override_layer, parse_override, reported_config, resolve_config
+from flashlab.config.layers import ConfigError, Layer, config_file, named_benchmark, read_layer
 
 __all__ = [
     "ConfigError",

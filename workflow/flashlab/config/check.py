@@ -14,20 +14,20 @@ from pydantic import ValidationError
 
 from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import find_benchmark
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config.layers import (
     SHARED,
     ConfigError,
     Layer,
-    MergedConfig,
     merged,
     named_benchmark,
     parse_yaml,
+    place_of,
     unusable,
 )
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
-from flashlab.config.model import UNREPORTED, Configuration, configuration_of
-from flashlab.config.parameters import DEVICES, block_problems, choose_problems, preview_of
+from flashlab.config.model import CONFIGURATION, UNREPORTED, configuration_of
+from flashlab.config.parameters import DEVICES, block_problems, choose_problems
 
 HEADLINE = "summary"
 """The name of the headline table, which no experiment can have."""
@@ -51,42 +51,38 @@ def parse_override(argument: str) -> dict[str, Any]:
             value = f"{{{inner}: {value}}}"
         raise ConfigError(f"--config: {argument}: write '{key}={value}'")
     value = value.strip("'\"")  # as Snakemake does
-    field = Configuration.model_fields.get(key)
+    field = CONFIGURATION.model_fields.get(key)
     kind: Any = field.annotation if field else str
     if kind is str or get_origin(kind) is Literal:
         return {key: value}
     try:
         return {key: parse_yaml(value, f"--config: {key}: {value}")[0]}
     except ConfigError as error:
-        raise ConfigError(f"{error}{example_text(field)}") from error
+        raise ConfigError(f"{error}{example_text(key)}") from error
 
 
 def override_layer(arguments: Iterable[str]) -> Layer:
     """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
-    keys: dict[str, Any] = {}
-    for argument in arguments:
-        keys = merged(keys, parse_override(argument))
-    return Layer("--config", keys)
+    given = [Layer("--config", parse_override(argument)) for argument in arguments]
+    return Layer("--config", merged(given).plain if given else {})
 
 
 def _unknown_names(
     config: Mapping[str, Any], known: Collection[str]
 ) -> Iterator[tuple[KeyPath, str]]:
     """The implementations that there are not, and a baseline that nothing measures."""
-    used: dict[KeyPath, str] = {("baseline",): config["baseline"]}
     blocks: dict[KeyPath, Any] = {(HEADLINE,): config[HEADLINE]}
     blocks |= {("experiments", i): block for i, block in enumerate(config["experiments"])}
-    for path, block in blocks.items():
-        used |= {(*path, SHARED, i): name for i, name in enumerate(block[SHARED])}
-    measured = [name for path, name in used.items() if SHARED in path]
-    usually_counted = Configuration.model_fields["counted"].default
+    lists = {(*path, SHARED): block[SHARED] for path, block in blocks.items()}
+    measured = [name for names in lists.values() for name in names]
     # The kernels that are counted by default a project may have removed.
-    named = enumerate(config["counted"])
-    used |= {("counted", i): name for i, name in named if name not in usually_counted}
+    usual = CONFIGURATION.model_fields["counted"].default
+    lists["counted",] = [None if name in usual else name for name in config["counted"]]
+    used: dict[KeyPath, str | None] = {("baseline",): (baseline := config["baseline"])}
+    used |= {(*path, i): name for path, names in lists.items() for i, name in enumerate(names)}
     for path, name in used.items():
-        if name not in known:
+        if name and name not in known:
             yield path, describe_unknown(name, nearest(name, known), known)
-    baseline = config["baseline"]
     if baseline in known and baseline not in measured:
         yield (
             ("baseline",),
@@ -96,21 +92,25 @@ def _unknown_names(
         )
 
 
-def _experiment_problems(experiment: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Problems between the keys of an experiment."""
-    measured, drawn = experiment[SHARED], set[tuple[Any, ...]]()
-    named: list[tuple[KeyPath, str]]
-    named = [(("replicates", name), name) for name in experiment.get("replicates", {})]
+def _experiment_problems(
+    experiment: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Problems of an experiment's keys beside one another, and of its name beside others'."""
+    if (name := experiment["name"]) in names:
+        yield ("name",), f"{name} names two experiments; rename or remove one"
+    if name == HEADLINE:
+        yield ("name",), f"{name} is the headline table's name; rename it"
+    drawn, named = set[tuple[Any, ...]](), list[tuple[KeyPath, str]]()
+    named += [(("replicates", name), name) for name in experiment.get("replicates", {})]
     for group in ("figures", "supplement"):
         for i, figure in enumerate(experiment[group]):
             given = {"metric": figure} if isinstance(figure, str) else figure
-            chosen = given.get(SHARED, [])
-            if (what := (given["metric"], *chosen)) in drawn:
-                yield (group, i), f"the {given['metric']} figure is asked for twice; keep one"
+            if (what := (given["metric"], *given.get(SHARED, []))) in drawn:
+                yield (group, i), f"the {what[0]} figure is asked for twice; keep one"
             drawn.add(what)
-            named += [((group, i, SHARED), name) for name in chosen]
+            named += [((group, i, SHARED), name) for name in what[1:]]
     for path, name in named:
-        if name not in measured:
+        if name not in experiment[SHARED]:
             text = f"{name} is not measured in this experiment; add it to its implementations"
             yield path, f"{text}, or remove it here"
 
@@ -120,26 +120,19 @@ def _relations(
 ) -> Iterator[tuple[KeyPath, str]]:
     """Problems in the relations between keys, in a configuration that the schema accepts."""
     yield from _unknown_names(config, known)
-    names: list[str] = []
-    blocks: list[tuple[KeyPath, Any]] = [((HEADLINE,), config[HEADLINE])]
+    names, blocks = list[str](), list[tuple[KeyPath, Any]]([((HEADLINE,), config[HEADLINE])])
     for i, experiment in enumerate(config["experiments"]):
-        path: KeyPath = ("experiments", i)
-        name = experiment["name"]
-        blocks.append((path, experiment))
-        if name in names:
-            yield (*path, "name"), f"{name} names two experiments; rename or remove one"
-        if name == HEADLINE:
-            yield (*path, "name"), f"{name} is the headline table's name; rename it"
-        names.append(name)
-        yield from (((*path, *at), text) for at, text in _experiment_problems(experiment))
-    for at, block in blocks:
+        blocks.append((("experiments", i), experiment))
+        for at, text in _experiment_problems(experiment, names):
+            yield ("experiments", i, *at), text
+        names.append(experiment["name"])
+    for path, block in blocks:
         for device in DEVICES:
             for key, text in block_problems(benchmark, block[device], block.get("sweep")):
-                yield (*at, device, *key), text
-    for name in config["remarks"]:
-        if name not in names:
-            text = f"no experiment has this name; known: {', '.join(sorted({*names}))}"
-            yield ("remarks", name), text
+                yield (*path, device, *key), text
+    for name in config["remarks"].keys() - names:
+        text = f"no experiment has this name; known: {', '.join(sorted({*names}))}"
+        yield ("remarks", name), text
 
 
 def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) -> dict[str, Any]:
@@ -154,24 +147,20 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
     Raises:
         ConfigError: one message with a line for each problem (origin, key, remedy).
     """
-    config = MergedConfig(layers)
-    benchmark = find_benchmark(named_benchmark(layers))
-    model = configuration_of(benchmark)
-    problems: list[tuple[KeyPath, str]] = []
-    keys: dict[str, Any] = {}
+    given, benchmark = merged(layers), find_benchmark(named_benchmark(layers))
+    model = CONFIGURATION if benchmark is DEFAULT else configuration_of(benchmark)
     try:
-        checked = model.model_validate(config.keys)
-        keys = checked.model_dump(by_alias=True, exclude_none=True)
+        keys = model.model_validate(given.plain).model_dump(exclude_none=True)
+        problems = [*_relations(keys, benchmark, implementations)]
     except ValidationError as error:
         problems = [problem_of(mistake, model) for mistake in error.errors()]
-    problems = problems or list(_relations(keys, benchmark, implementations))
     if problems:
-        raise unusable(*(f"{config.place_of(at)}: {text}" for at, text in problems))
-    keys.pop("implementations", None)
+        raise unusable(*(f"{place_of(given, at)}: {text}" for at, text in problems))
+    keys.pop(SHARED, None)
     try:
-        return preview_of(choose_problems(benchmark, keys))
+        return choose_problems(benchmark, keys)
     except ValueError as error:
-        raise ConfigError(f"{config.place_of((benchmark.name,))}: {error}") from None
+        raise ConfigError(f"{place_of(given, (benchmark.name,))}: {error}") from None
 
 
 def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,11 +168,12 @@ def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
     Of the protocols, only the chosen one has its settings: no other one measured anything.
     """
-    reported = {
-        field.alias or name: resolved[field.alias or name]
-        for name, field in Configuration.model_fields.items()
-        if field.json_schema_extra != UNREPORTED and (field.alias or name) in resolved
-    }
     measure = resolved["measure"]
-    chosen = ("protocol", measure["protocol"], "timeout_s")
-    return {**reported, "measure": {key: measure[key] for key in measure if key in chosen}}
+    chosen = {
+        key: measure[key]
+        for key in measure
+        if key in ("protocol", measure["protocol"], "timeout_s")
+    }
+    return {key: value for key, value in resolved.items() if key not in UNREPORTED} | {
+        "measure": chosen
+    }

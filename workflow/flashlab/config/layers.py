@@ -11,7 +11,7 @@ Mappings merge key by key; any other value, a list too, replaces the one below. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -97,14 +97,6 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, yaml.Node | None
     raise ConfigError(f"{origin}: {said}")
 
 
-def _pairs(node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-    """What is within a node, by key or position: the node that stands first, and the value's."""
-    if isinstance(node, yaml.MappingNode):
-        return {str(key.value): (key, value) for key, value in node.value}
-    items = node.value if isinstance(node, yaml.SequenceNode) else ()
-    return {str(i): (item, item) for i, item in enumerate(items)}
-
-
 @dataclass(frozen=True)
 class Layer:
     """Keys from one place, which messages call `origin`: a file, whose `node` is known, or else."""
@@ -113,16 +105,57 @@ class Layer:
     keys: Mapping[str, Any]
     node: yaml.Node | None = field(default=None, repr=False)
 
-    def place_of(self, path: KeyPath) -> str:
-        """Origin, line and path of a key or of what is below one, as messages begin."""
-        node, line = self.node, None
-        for part in map(str, path):
-            pairs = _pairs(node)
-            if part not in pairs:
-                break
-            key, node = pairs[part]
-            line = key.start_mark.line + 1
-        return f"{self.origin}{f', line {line}' if line else ''}: {key_text(path)}"
+
+@dataclass(frozen=True)
+class Given:
+    """A value and its place in a layer; what is within a mapping or a list is given in turn.
+
+    An experiment whose `implementations` a later layer replaced has those as `changed`.
+    """
+
+    value: Any
+    origin: str
+    path: KeyPath
+    line: int | None
+    changed: Given | None = None
+
+    def place(self, *within: str | int) -> str:
+        """Origin, line and path of the value, or of what it lacks, as messages begin."""
+        line = f", line {self.line}" if self.line else ""
+        return f"{self.origin}{line}: {key_text((*self.path, *within))}"
+
+    @property
+    def items(self) -> Mapping[Any, Given]:
+        """What is within the value, by key or position."""
+        items = enumerate(self.value) if isinstance(self.value, list) else ()
+        return self.value if isinstance(self.value, dict) else dict(items)
+
+    @property
+    def plain(self) -> Any:
+        """The value itself."""
+        inner = {key: each.plain for key, each in self.items.items()}
+        return [*inner.values()] if isinstance(self.value, list) else inner or self.value
+
+
+def _given(
+    value: Any, origin: str, node: yaml.Node | None, path: KeyPath = (), line: int | None = None
+) -> Given:
+    """A value with the place of all that is within it."""
+    pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    if isinstance(node, yaml.MappingNode):
+        pairs = {str(key.value): (key, inner) for key, inner in node.value}
+    elif isinstance(node, yaml.SequenceNode):
+        pairs = {str(i): (item, item) for i, item in enumerate(node.value)}
+
+    def within(key: Any, inner: Any) -> Given:
+        first, of = pairs.get(str(key), (None, None))
+        return _given(inner, origin, of, (*path, key), first.start_mark.line + 1 if first else line)
+
+    if isinstance(value, Mapping):
+        value = {key: within(key, inner) for key, inner in value.items()}
+    elif isinstance(value, list):
+        value = [within(i, inner) for i, inner in enumerate(value)]
+    return Given(value, origin, path, line)
 
 
 def read_layer(file: Path) -> Layer:
@@ -154,122 +187,98 @@ def named_benchmark(layers: Sequence[Layer]) -> str:
     return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
 
-def merged(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[Any, Any]:
-    """`over` merged into `base`: mappings merge key by key, any other value replaces.
+def _merged(below: Given | None, over: Given) -> Given:
+    """`over` merged into `below`: mappings merge key by key, any other value replaces.
 
     A block that gives two parameters of a product replaces the third.
     """
-    superseded = superseded_parameters(over)
-    result = {key: value for key, value in base.items() if key not in superseded}
-    for key, value in over.items():
-        below = result.get(key)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        result[key] = merged(below, value) if both else value  # type: ignore[arg-type]
-    return result
+    if below is None or not (isinstance(below.value, dict) and isinstance(over.value, dict)):
+        return over
+    superseded = superseded_parameters(over.value)
+    kept = {key: each for key, each in below.value.items() if key not in superseded}
+    both = {key: _merged(kept.get(key), each) for key, each in over.value.items()}
+    return replace(over, value={**kept, **both})
 
 
 SHARED = "implementations"
 
 
-@dataclass(frozen=True)
-class _Given:
-    """Keys that a layer gives to an experiment: its own at a path, or its shared ones."""
-
-    layer: Layer
-    path: KeyPath
-    keys: Mapping[Any, Any]
-    changes: bool = False
-    """Whether the experiment was defined before."""
-
-
-def _merged_keys(given: Sequence[_Given]) -> dict[Any, Any]:
-    keys: dict[Any, Any] = {}
-    for each in given:
-        keys = merged(keys, each.keys)
-    return keys
-
-
-def _depth(value: Any, path: KeyPath) -> int:
-    """The number of parts of a path that are there."""
-    for depth, part in enumerate(path):
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return depth
-    return len(path)
-
-
-class MergedConfig:
-    """The layers merged into one configuration, `keys`, and where each of them was given.
+def merged(layers: Sequence[Layer]) -> Given:
+    """The layers merged into one configuration; of all of it, its place is the first layer.
 
     Raises:
         ConfigError: an item of a list of experiments cannot be used.
     """
+    config, known = Given({}, layers[0].origin, (), None), dict[str, Given]()
+    for layer in layers:
+        own, before = _given(layer.keys, layer.origin, layer.node), config.value.get("experiments")
+        config = replace(config, value=_merged(config, own).value)
+        shared, given = own.value.get(SHARED), own.value.get("experiments")
+        experiments = []
+        if given and isinstance(given.value, list):
+            for item in given.value:
+                experiments.append(_taken(item, layers, known, shared, config.value.get(SHARED)))
+        elif shared and before and isinstance(before.value, list):
+            given = before
+            for each in before.value:
+                with_shared = {**each.value, SHARED: shared}
+                experiments.append(replace(each, value=with_shared, changed=shared))
+        else:
+            continue
+        config.value["experiments"] = replace(given, value=experiments)
+        named = ((each.value["name"].value, each) for each in experiments if "name" in each.value)
+        known |= {name: each for name, each in named if isinstance(name, str)}
+    return config
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
-        self._layers, self.keys = layers, dict[Any, Any]()
-        self._experiments: list[list[_Given]] = []
-        self._known: dict[str, list[_Given]] = {}
-        shared: list[_Given] = []
-        for layer in layers:
-            self.keys, given = merged(self.keys, layer.keys), layer.keys
-            own = [_Given(layer, (), {SHARED: given[SHARED]}, True)] if SHARED in given else []
-            shared = own or shared
-            if isinstance(items := given.get("experiments"), list):
-                taken = (self._taken(layer, i, item, own, shared) for i, item in enumerate(items))
-                self._experiments = [*taken]
-            else:
-                self._experiments = [[*each, *own] for each in self._experiments]
-            if isinstance(self.keys.get("experiments"), list):
-                made = [_merged_keys(each) for each in self._experiments]
-                self.keys["experiments"] = made
-                named = zip((each.get("name") for each in made), self._experiments, strict=True)
-                self._known |= {name: each for name, each in named if isinstance(name, str)}
 
-    def _taken(
-        self, layer: Layer, i: int, item: Any, own: list[_Given], shared: list[_Given]
-    ) -> list[_Given]:
-        """What gives the experiment of an item of a layer's list; ConfigError for one of no use.
+def _taken(
+    item: Given,
+    layers: Sequence[Layer],
+    known: Mapping[str, Given],
+    shared: Given | None,
+    shared_before: Given | None,
+) -> Given:
+    """The experiment of an item of a layer's list; ConfigError for one of no use.
 
-        One that gives no `implementations` has those given so far, `shared`; one that is used by
-        name, only those of the same layer, `own`.
-        """
-        path: KeyPath = ("experiments", i)
-        item = {"use": item} if isinstance(item, str) else item
-        if not isinstance(item, Mapping):
-            raise unusable(f"{layer.place_of(path)}: {mistyped(item, EACH)}")
-        keys = {key: value for key, value in item.items() if key != "use"}
-        if "use" not in item:
-            return [*shared, _Given(layer, path, keys)]
-        name = item["use"] if isinstance(item["use"], str) else shown(item["use"])
-        file = BUILT_IN / config_file(named_benchmark(self._layers))
-        known = self._known or MergedConfig([read_layer(file)])._known
-        if name not in known:
-            names = ", ".join(known) or "none"
-            text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
-            raise unusable(f"{layer.place_of(path)}: {text}")
-        if "sweep" in keys:
-            raise unusable(
-                f"{layer.place_of((*path, 'sweep'))}: cannot be changed; remove it here, or define "
-                f"an experiment of your own, without use: {name}"
-            )
-        return [*known[name], *own, _Given(layer, path, keys, True)]
+    One that gives no `implementations` has those given so far, `shared_before`; one that is used by
+    name, only those of the same layer, `shared`.
+    """
+    keys = {"use": item} if isinstance(item.value, str) else item.value
+    if not isinstance(keys, dict):
+        raise unusable(f"{item.place()}: {mistyped(item.plain, EACH)}")
+    keys = dict(keys)
+    used = keys.pop("use", None)
+    if shared := shared if used else shared_before:
+        keys.setdefault(SHARED, shared)
+    if not used:
+        return replace(item, value=keys)
+    name = used.value if isinstance(used.value, str) else shown(used.plain)
+    if not known:
+        found = merged([read_layer(BUILT_IN / config_file(named_benchmark(layers)))])
+        known = {each.value["name"].value: each for each in found.value["experiments"].value}
+    if name not in known:
+        names = ", ".join(known) or "none"
+        text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
+        raise unusable(f"{item.place()}: {text}")
+    if "sweep" in keys:
+        raise unusable(
+            f"{keys['sweep'].place()}: cannot be changed; remove it here, or define an experiment "
+            f"of your own, without use: {name}"
+        )
+    keys.setdefault("name", replace(item, value=name))
+    return _merged(known[name], replace(item, value=keys))
 
-    def place_of(self, path: KeyPath) -> str:
-        """Origin, line and path of the layer that gives a path of `keys`, or the most of it.
 
-        A later change in another layer to the experiment that has the path is named, too.
-        """
-        given, within = [_Given(each, (), each.keys) for each in self._layers], path
-        if path[:1] == ("experiments",) and path[1:] and int(path[1]) < len(self._experiments):
-            given, within = self._experiments[int(path[1])], path[2:]
-        last = given[-1]
-        if within[:1] == ("name",) and last.changes and last.path and "name" not in last.keys:
-            return last.layer.place_of(last.path)  # which names it by `use`
-        deepest = max(reversed(given), key=lambda each: _depth(each.keys, within))
-        if not _depth(deepest.keys, within):  # where the experiment is listed, else the first file
-            deepest = next((each for each in reversed(given) if each.path), given[0])
-        place = deepest.layer.place_of((*deepest.path, *within))
-        if not last.changes or last.layer.origin == deepest.layer.origin:
-            return place
-        return f"{place} (changed by {last.layer.place_of(last.path or (SHARED,))})"
+def place_of(config: Given, path: KeyPath) -> str:
+    """The place of the layer that gives a path of a configuration, or the most of it.
+
+    A later change in another layer to the experiment that has the path is named, too.
+    """
+    at, depth, changed = config, 0, config
+    while depth < len(path) and path[depth] in at.items:
+        at, depth = at.items[path[depth]], depth + 1
+        changed = (at.changed or at) if depth == 2 and path[0] == "experiments" else changed
+    place = at.place(*path[depth:])
+    if changed is config or at.path[:1] != ("experiments",) or at.origin == changed.origin:
+        return place
+    return f"{place} (changed by {changed.place()})"

@@ -12,11 +12,10 @@ from contextlib import suppress
 from datetime import date
 from typing import Any
 
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from flashlab.benchmarks.settings import EACH, MANY, OR_EACH, OR_MANY, Keys
-from flashlab.config.model import model_at
+from flashlab.config.model import EXAMPLES, model_at
 from flashlab.config.parameters import letters_of_parameters
 
 MOST_SHOWN = 80
@@ -48,9 +47,9 @@ _LIMITS = {
 }
 
 
-def example_text(field: FieldInfo | None) -> str:
-    """An example of the key's value as the end of a message; nothing where the model has none."""
-    return f"; for example {shown(field.examples[0])}" if field and field.examples else ""
+def example_text(key: object) -> str:
+    """An example of the key's value as the end of a message; nothing where there is none."""
+    return f"; for example {shown(EXAMPLES[str(key)])}" if key in EXAMPLES else ""
 
 
 def key_text(path: KeyPath) -> str:
@@ -112,7 +111,7 @@ def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
     limits, holder = error.get("ctx", {}), model_at(model, path[:-1])
     text = error["msg"]
     if kind in ("extra_forbidden", "invalid_key"):
-        key, known = str(path[-1]), [f.alias or name for name, f in holder.model_fields.items()]
+        key, known = str(path[-1]), [*holder.model_fields]
         before, colon, _ = key.partition(":")
         # As in ``{a, b}``, where a has no value.
         alone = " (a list is written in [ ])" if value is None or kind == "invalid_key" else ""
@@ -126,8 +125,7 @@ def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
         known = re.findall("'([^']+)'", limits["expected"]) if isinstance(value, str) else []
         text = f"must be one of {words}{or_form}; found {given}{nearest(given, known)}"
     elif kind in _TYPES:
-        example = example_text(holder.model_fields.get(str(path[-1])))
-        text = mistyped(value, _TYPES[kind], or_form, example)
+        text = mistyped(value, _TYPES[kind], or_form, example_text(path[-1]))
     elif kind == "too_short" and not value:
         text = "is empty: give at least one value"
     elif kind in _LIMITS:

@@ -1,17 +1,15 @@
 """The parameters in the configuration's blocks, and how they depend on one another.
 
 They come from the benchmark's declaration: its parameters, and its products, of which a
-block gives any two. Of a configuration, ``ladder=`` keeps some problems and `quick` the ends of
-each sweep.
+block gives any two. Of a configuration, ``ladder=`` keeps some problems.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 
 DEVICES = ("cuda", "cpu")
@@ -42,6 +40,10 @@ def is_linked(benchmark: Benchmark, name: str) -> bool:
     return name in stood_for or any(name in product.names for product in benchmark.products)
 
 
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
     """Problems of which parameters a block gives."""
     for product in benchmark.products:
@@ -67,17 +69,14 @@ def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[
                 yield (name,), f"there is no {name} {value}"
 
 
-def _many(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _sweep_problems(
     benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
 ) -> Iterator[Problem]:
     """Problems of the swept parameter's own values, and of the lists beside it."""
-    if sweep not in block:
-        follows, remedy = "", "give its values as a list"
+    values = block.get(sweep)
+    if values is None:
         product = next((p for p in benchmark.products if sweep in p.names), None)
+        follows, remedy = "", "give its values as a list"
         if benchmark.stand_in and sweep != benchmark.stand_in.name:
             follows = f", which follows here from {benchmark.stand_in.name}"
         elif product:
@@ -85,47 +84,34 @@ def _sweep_problems(
             follows = f", which follows here from {beside}"
             remedy += ", in place of one of these"
         yield (), f"sweep is {sweep}{follows}; {remedy}"
-    elif not isinstance(values := block[sweep], list):
+    elif not isinstance(values, list):
         yield (sweep,), f"sweep is {sweep}, so this must be a list of values, found {values}"
     else:
-        for value, count in Counter(values).items():
-            if count > 1:
-                yield (sweep,), f"holds {value} twice; keep one of them"
-        for parameter in benchmark.parameters:
-            column = block.get(parameter.name)
-            if parameter.is_variant or not isinstance(column, list) or len(column) == len(values):
-                continue
-            yield (
-                (parameter.name,),
-                f"a list beside the sweep must have as many values as {sweep} "
-                f"({len(values)}), found {len(column)}",
-            )
+        for value in dict.fromkeys(v for v in values if values.count(v) > 1):
+            yield (sweep,), f"holds {value} twice; keep one of them"
+        text = f"a list beside the sweep must have as many values as {sweep} ({len(values)})"
+        for each in benchmark.parameters:
+            column = block.get(each.name)
+            if isinstance(column, list) and len(column) != len(values) and not each.is_variant:
+                yield (each.name,), f"{text}, found {len(column)}"
 
 
-def _divisor_problems(
-    benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None
-) -> Iterator[Problem]:
+def _divisor_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
     """Problems of sizes that do not divide those that they must divide."""
-    length = len(block[sweep]) if sweep else 1
     for product in benchmark.products:
-        if product.whole not in block:
-            continue
-        (divisor,) = set(product.factors) & block.keys()
-        columns = (_many(block[name]) for name in (product.whole, divisor))
-        pairs = zip(*(each if len(each) > 1 else each * length for each in columns), strict=True)
-        for whole, size in sorted({*pairs}):
-            if whole % size:
+        if product.whole in block:
+            (divisor,) = set(product.factors) & block.keys()
+            pairs = ((each[product.whole], each[divisor]) for each in benchmark.combinations(block))
+            for whole, size in sorted({(whole, size) for whole, size in pairs if whole % size})[:1]:
                 nearest = max(1, round(whole / size)) * size
                 text = f"{divisor} {size} does not divide {whole}; use a multiple of {size}, such "
                 yield (product.whole,), f"{text}as {nearest}"
                 return
     for parameter in benchmark.parameters:
-        if (multiple := parameter.divides) is None or parameter.name not in block:
-            continue
-        runs = map(benchmark.complete, benchmark.combinations(block))
-        sizes = {(int(run[parameter.name]), int(run[multiple])) for run in runs}
-        for value, whole in sorted(sizes):
-            if whole % value:
+        if (multiple := parameter.divides) and parameter.name in block:
+            runs = map(benchmark.complete, benchmark.combinations(block))
+            sizes = {(int(run[parameter.name]), int(run[multiple])) for run in runs}
+            for value, whole in sorted(size for size in sizes if size[1] % size[0]):
                 text = f"{value} does not divide {multiple} {whole}; use 1, or another divisor"
                 yield (parameter.name,), text
 
@@ -137,16 +123,8 @@ def block_problems(
     return (
         [*_given_problems(benchmark, block)]
         or (sweep and [*_sweep_problems(benchmark, sweep, block)])
-        or [*_divisor_problems(benchmark, block, sweep)]
+        or [*_divisor_problems(benchmark, block)]
     )
-
-
-def _number(parameter: Parameter, named: str | int) -> int:
-    """The value that ``t28``, ``28`` or 28 names; ValueError for one that there is not."""
-    digits = str(named).strip().removeprefix(parameter.symbol)
-    if not digits.isdecimal() or not (parameter.stands_for and parameter.stands_for(int(digits))):
-        raise ValueError(f"there is no {parameter.labels['en']} {named}")
-    return int(digits)
 
 
 def choose_problems(benchmark: Benchmark, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,43 +141,17 @@ def choose_problems(benchmark: Benchmark, config: Mapping[str, Any]) -> dict[str
     parameter = benchmark.stand_in
     if parameter is None or benchmark.name not in config:
         return kept
-    chosen = config[benchmark.name]
-    names = chosen.split(",") if isinstance(chosen, str) else chosen
-    numbers = [_number(parameter, n) for n in (names if isinstance(names, list) else [names])]
+    chosen, numbers = config[benchmark.name], dict[int, None]()
+    for named in chosen.split(",") if isinstance(chosen, str) else _many(chosen):
+        digits = str(named).strip().removeprefix(parameter.symbol)  # t28, 28 or "28"
+        known = digits.isdecimal() and parameter.stands_for and parameter.stands_for(int(digits))
+        if not known:
+            raise ValueError(f"there is no {parameter.labels['en']} {named}")
+        numbers[int(digits)] = None
     experiment = next((e for e in config["experiments"] if e["sweep"] == parameter.name), None)
     if experiment is None:
         raise ValueError(f"no experiment sweeps {parameter.name}, so nothing can be chosen")
-    blocks = {device: {parameter.name: list(dict.fromkeys(numbers))} for device in DEVICES}
-    headline = {device: {parameter.name: numbers[0]} for device in blocks}
-    return {
-        **kept,
-        "summary": {**config["summary"], **headline},
-        "experiments": [{**experiment, **blocks}],
-    }
-
-
-def _ends(block: Mapping[str, Any], sweep: str) -> dict[str, Any]:
-    """A block with the first and the last value of its sweep, and of parameters swept with it."""
-    values = _many(block.get(sweep))
-    return {
-        name: [value[0], value[-1]]
-        if isinstance(value, list) and len(value) == len(values) > 2
-        else value
-        for name, value in block.items()
-    }
-
-
-def preview_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The ends of each sweep, measured in one process by the same protocol, without counters.
-
-    Its records are records of the whole, so the next call without ``quick`` keeps them. The
-    configuration itself where it does not ask for a preview.
-    """
-    if not config["quick"]:
-        return dict(config)
-    experiments = []
-    for each in config["experiments"]:
-        ends = {device: _ends(each[device], each["sweep"]) for device in DEVICES}
-        experiments.append({**{k: v for k, v in each.items() if k != "replicates"}, **ends})
-    one = dict.fromkeys(DEVICES, 1)
-    return {**config, "counters": "no", "replicates": one, "experiments": experiments}
+    swept = {device: {parameter.name: [*numbers]} for device in DEVICES}
+    headline = {device: {parameter.name: next(iter(numbers))} for device in DEVICES}
+    summary, experiments = {**config["summary"], **headline}, [{**experiment, **swept}]
+    return {**kept, "summary": summary, "experiments": experiments}

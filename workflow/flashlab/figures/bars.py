@@ -14,24 +14,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flashlab.figures.style import (
-    GREY,
-    HALF,
-    LINE_POINTS,
-    TITLE_HEIGHT,
-    Look,
-    Style,
-    handle,
-    lay_out,
-    name_rows,
-    new_panels,
-    rows_of,
-    scale_linearly,
-    title_panel,
-    title_points,
-    widest,
-    write,
-)
+from flashlab.figures import style
+from flashlab.figures.style import Look, Style
 from flashlab.numbers import measured
 
 BAR_POINTS, GAP = 6.8, 0.5
@@ -42,10 +26,7 @@ LIGHT = 0.35
 
 
 def draw_bars(
-    data: pd.DataFrame,
-    panels: Mapping[str, str],
-    looks: Mapping[str, Look],
-    legend: Sequence[str],
+    data: pd.DataFrame, panels: Mapping[str, str], looks: Mapping[str, Look], legend: Sequence[str]
 ) -> Figure:
     """A panel for each metric, one below the other.
 
@@ -57,29 +38,30 @@ def draw_bars(
         looks: of the implementations, in order.
         legend: the words for full colours and for light ones.
     """
-    figure, grid = new_panels(HALF, len(panels))
+    figure, grid = style.new_panels(style.HALF, len(panels))
     group = data.variant.max() + 1 + GAP
     for axes, (metric, title) in zip(grid[:, 0], panels.items(), strict=True):
         mine = data[data.metric == metric]
-        name_rows(axes, list(looks), looks, group)
+        style.name_rows(axes, list(looks), looks, group)
+        axes.spines["left"].set_visible(True)
         known = mine["value"].dropna()
         printed = {known.idxmin(), known.idxmax()} if len(known) else set()
-        for row in rows_of(mine):
+        for row in style.rows_of(mine):
             y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
             text = _draw(axes, y, row, looks[row.implementation])
             if row.status != "ok" or row.Index in printed:
                 end = 0 if row.status != "ok" else max(row.value, row.high if row.high > 0 else 0)
                 look: Style = {**looks[row.implementation].text, "weight": "normal"}
-                write(axes, text, (end, y), (2, 0), **look, va="center_baseline")
+                style.write(axes, text, (end, y), (2, 0), **look, va="center_baseline")
         most = mine[["value", "high"]].max().max()
         axes.set_xlim(0, 1.12 * most if most > 0 else 1)
-        scale_linearly(axes.xaxis, 4)
-        title_panel(axes, title)
-    square: Style = {"marker": "s", "markersize": 4, "linestyle": "none", "markeredgecolor": GREY}
-    fills = zip(legend, (GREY, (GREY, LIGHT)), strict=False)
-    handles = [handle(text, markerfacecolor=fill, **square) for text, fill in fills]
-    margins = (widest(looks, "bold") + 4, 6.0, TITLE_HEIGHT, LINE_POINTS + 6)
-    lay_out(figure, BAR_POINTS * group * len(looks), margins, handles)
+        style.scale_linearly(axes.xaxis, 4)
+        style.title_panel(axes, title)
+    square: Style = {"marker": "s", "markersize": 4, "ls": "none", "markeredgecolor": style.GREY}
+    fills = zip(legend, (style.GREY, (style.GREY, LIGHT)), strict=False)
+    handles = [style.handle(text, markerfacecolor=fill, **square) for text, fill in fills]
+    margins = (style.widest(looks, "bold") + 4, 6.0, style.TITLE_HEIGHT, style.LINE_POINTS + 6)
+    style.lay_out(figure, BAR_POINTS * group * len(looks), margins, handles)
     return figure
 
 
@@ -89,8 +71,8 @@ def _draw(axes: Axes, y: float, row: Any, look: Look) -> str:
         return f"× {row.failed}"
     fill = (look.shade, LIGHT) if row.variant % 2 or row.busy > 0 else look.shade
     (bar,) = axes.barh(y, row.value, 0.82, color=fill, edgecolor=look.shade, linewidth=0.6)
-    title_points(bar, [row.title])
+    style.title_points(bar, [row.title])
     if row.busy > 0:
         axes.barh(y, row.busy, 0.82, color=look.shade)
-    axes.hlines(y, row.low, row.high, color=GREY, linewidth=0.8)
+    axes.hlines(y, row.low, row.high, color=style.GREY, linewidth=0.8)
     return measured(row.value, row.low, row.high)

@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 
-from flashlab.figures.style import (
-    DASHES,
-    GREY,
-    HALF,
-    LINE_POINTS,
-    TITLE_HEIGHT,
-    Look,
-    Style,
-    handle,
-    lay_out,
-    new_panels,
-    scale_linearly,
-    tick_points,
-    title_panel,
-)
+from flashlab.figures import style
+from flashlab.figures.style import Look, Style
 
 HEIGHTS = (72.0, 50.0)
 """Of the two panels, in points."""
@@ -49,24 +35,22 @@ def draw_curves(
     first = data[is_first].set_index("step")["value"]
     difference = (data["value"] - data.step.map(first)).mask(is_first)
     shown = [name for name in looks if name in set(data.implementation)]
-    dashes = dict(enumerate(DASHES[: len(variants)]))
-    legend = [handle(name, color=looks[name].shade) for name in shown]
+    legend = [style.handle(name, color=looks[name].shade) for name in shown]
     if len(variants) > 1:
-        pairs = zip(variants, dashes.values(), strict=False)
-        legend += [handle(words, color=GREY, ls=(0, each or None)) for words, each in pairs]
-    figure, grid = new_panels(HALF, 2, sharex=True, height_ratios=HEIGHTS)
+        pairs = zip(variants, style.DASHES, strict=False)
+        legend += [style.handle(words, color=style.GREY, ls=dashes) for words, dashes in pairs]
+    figure, grid = style.new_panels(style.HALF, 2, sharex=True, height_ratios=HEIGHTS)
     upper, lower = grid[:, 0]
-    drawn: Style = {"palette": {name: looks[name].shade for name in shown}, "dashes": dashes}
-    drawn |= {"units": "run", "estimator": None, "legend": False, "linewidth": 0.8, "alpha": 0.85}
-    keys: Style = {"x": "step", "y": "value", "hue": "implementation", "style": "variant"}
     for axes, values, title in ((upper, data["value"], titles[0]), (lower, difference, titles[1])):
-        sns.lineplot(data.assign(value=values).dropna(subset="value"), ax=axes, **keys, **drawn)
-        axes.set(xlabel="", ylabel="")
-        scale_linearly(axes.yaxis, 3)
-        title_panel(axes, title)
-    lower.axhline(0, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1.5)
+        runs = data.assign(value=values).dropna(subset="value").groupby("run", sort=False)
+        for _, run in runs:
+            look: Style = {"lw": 0.8, "alpha": 0.85, "ls": style.DASHES[run.variant.iloc[0]]}
+            axes.plot(run.step, run["value"], c=looks[run.implementation.iloc[0]].shade, **look)
+        style.scale_linearly(axes.yaxis, 3)
+        style.title_panel(axes, title)
+    lower.axhline(0, color=style.GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1.5)
     lower.set_xlabel(along)
-    left = max(tick_points(axes.yaxis) for axes in (upper, lower))
-    margins = (left, 4.0, TITLE_HEIGHT, 2.7 * LINE_POINTS)
-    lay_out(figure, sum(HEIGHTS) / 2, margins, legend)
+    left = max(style.tick_points(axes.yaxis) for axes in (upper, lower))
+    margins = (left, 4.0, style.TITLE_HEIGHT, 2.7 * style.LINE_POINTS)
+    style.lay_out(figure, sum(HEIGHTS) / 2, margins, legend)
     return figure

@@ -43,18 +43,18 @@ def title_with_unit(metric: Metric, languages: Sequence[str]) -> str:
     return f"{in_languages(metric.labels, languages)} ({metric.unit})"
 
 
-def titles_of(rows: pd.DataFrame, symbol: str, unit: str) -> list[str]:
+def titles_of(rows: pd.DataFrame, symbol: str) -> list[str]:
     """What points stand for: ``Flash2, N = 1024: 0.460 ms (0.455–0.466)``.
 
     Of a run without a result, what became of it.
     """
     titles = []
     for row in rows_of(rows):
-        number, interval = row.status, ""
+        text = row.status
         if row.value == row.value:
-            number = measured(row.value, row.low, row.high) + f" {unit}"
+            text = f"{measured(row.value, row.low, row.high)} {row.unit}"
             if row.high > row.low:
-                ends = [measured(end, row.low, row.high) for end in (row.low, row.high)]
-                interval = f" ({'–'.join(ends)})"
-        titles.append(f"{row.line}, {symbol} = {row.at}: {number}{interval}")
+                ends = (measured(end, row.low, row.high) for end in (row.low, row.high))
+                text += f" ({'–'.join(ends)})"
+        titles.append(f"{row.line}, {symbol} = {row.at}: {text}")
     return titles

@@ -15,41 +15,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from flashlab.figures.style import (
-    DASHES,
-    FAILED,
-    GREY,
-    GROUND,
-    HALF,
-    LINE_POINTS,
-    POINTS,
-    RATIO,
-    TITLE_HEIGHT,
-    WIDE,
-    Look,
-    Style,
-    dark,
-    lay_out,
-    new_panels,
-    rows_of,
-    scale_linearly,
-    scale_logarithmically,
-    spread,
-    text_points,
-    tick_points,
-    title_panel,
-    title_points,
-    widest,
-    write,
-)
+from flashlab.figures import style
+from flashlab.figures.style import Look, Style
 from flashlab.numbers import measured
 
 PANEL, LOW, CROSS, NUMBER, MARK = 86.0, 62.0, 7.0, 7.0, 3.0
@@ -77,14 +51,9 @@ class Along:
     is_nominal: bool = False
 
     @property
-    def symbol(self) -> str:
-        """The symbol of the swept parameter."""
-        return next(iter(self.sizes))
-
-    @property
     def values(self) -> Sequence[int]:
-        """The values of the swept parameter."""
-        return self.sizes[self.symbol]
+        """The values of the swept parameter, which is the first."""
+        return next(iter(self.sizes.values()))
 
     @property
     def places(self) -> dict[int, int]:
@@ -98,8 +67,8 @@ class Along:
         values = np.asarray(self.values, dtype=float)
         if self.is_nominal or len(values) < 2 or values[0] <= 0:
             return False
-        gaps = [np.diff(each).min() / np.ptp(each) for each in (np.log(values), values)]
-        return bool(gaps[0] >= gaps[1])
+        log, linear = (np.diff(each).min() / np.ptp(each) for each in (np.log(values), values))
+        return bool(log >= linear)
 
 
 @dataclass(frozen=True)
@@ -154,7 +123,7 @@ def draw_lines(
     level = data[data.status != "ok"].groupby("line", sort=False).ngroup()
     data = data.assign(place=data["at"].map(along.places), level=level)
     above = CROSS * level.nunique()
-    figure, grid = new_panels(WIDE if columns > 1 else HALF, rows, columns)
+    figure, grid = style.new_panels(style.WIDE if columns > 1 else style.HALF, rows, columns)
     shown = {panel.metric: data[data.metric == panel.metric] for panel in panels}
     known = {metric: mine.dropna(subset="value") for metric, mine in shown.items()}
     ends = {metric: _ends_of(mine, looks, is_valued) for metric, mine in known.items()}
@@ -165,14 +134,14 @@ def draw_lines(
         _draw_crosses(axes, shown[panel.metric], looks)
         for guide in panel.guides:
             places = [along.places[at] for at in guide]
-            axes.plot(places, [*guide.values()], c=GREY, lw=0.7, ls=(0, (1, 1.5)), zorder=1.2)
-        title_panel(axes, panel.title, above)
-    below = (len(along.sizes) + any(panel.ratios for panel in panels)) * LINE_POINTS + 4
-    ticks = max(tick_points(axes.yaxis) for axes in grid.flat)
-    left = max(ticks, widest((*along.sizes, "×")) + _before(along))
-    right = widest((end.text for each in ends.values() for end in each), "bold") + 6
+            axes.plot(places, [*guide.values()], c=style.GREY, lw=0.7, ls=(0, (1, 1.5)), zorder=1.2)
+        style.title_panel(axes, panel.title, above)
+    below = (len(along.sizes) + any(panel.ratios for panel in panels)) * style.LINE_POINTS + 4
+    ticks = max(style.tick_points(axes.yaxis) for axes in grid.flat)
+    left = max(ticks, style.widest((*along.sizes, "×")) + _before(along))
+    right = style.widest((end.text for each in ends.values() for end in each), "bold") + 6
     height = PANEL if rows == 1 else LOW
-    lay_out(figure, height, (left, right, TITLE_HEIGHT + above, below), notes)
+    style.lay_out(figure, height, (left, right, style.TITLE_HEIGHT + above, below), notes)
     for axes, panel in zip(grid.flat, panels, strict=True):
         _label_places(axes, along, panel.ratios)
         name_ends(axes, ends[panel.metric])
@@ -186,62 +155,50 @@ def draw_lines(
 
 def _draw_series(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], along: Along) -> None:
     """Draw the lines with their markers and intervals."""
-    firsts = data.drop_duplicates("line").set_index("line")
-    for axis in (axes.xaxis, axes.yaxis):  # seaborn would make ticks, only to be replaced
-        axis.set_major_locator(NullLocator())
-    if data.empty:
-        return
-    look = {str(line): looks[name] for line, name in firsts.implementation.items()}
-    keys: Style = {"x": "place", "y": "value", "hue": "line", "style": "line", "estimator": None}
-    shapes: Style = {
-        "palette": {line: each.shade for line, each in look.items()},
-        "markers": {line: each.marker for line, each in look.items()},
-        "dashes": {line: DASHES[of % len(DASHES)] for line, of in firsts.variant.items()},
-    }
-    sns.lineplot(data, ax=axes, legend=False, **keys, **shapes)
-    axes.set(xlabel="", ylabel="")
-    for drawn, (line, each) in zip(axes.lines, look.items(), strict=True):
-        rows = data[data.line == line]
-        drawn.set(**each.mark(firsts.variant[line] % 2 == 0), zorder=2 + each.is_named / 2)
-        drawn.set_linewidth(1.3 if each.is_named else 0.8)
+    for _, rows in data.groupby("line", sort=False):
+        look, variant = looks[rows.implementation.iloc[0]], int(rows.variant.iloc[0])
+        (drawn,) = axes.plot(rows.place, rows["value"], color=look.shade)
+        drawn.set(**look.mark(variant % 2 == 0), zorder=2.5 if look.is_named else 1.9)
+        drawn.set(lw=1.3 if look.is_named else 0.8, ls=style.DASHES[variant % len(style.DASHES)])
         if along.is_nominal:
             drawn.set(linestyle="none", markersize=5)
-        title_points(drawn, rows.title)
-        if each.is_named:
-            axes.vlines(rows.place, rows.low, rows.high, color=each.shade, lw=0.8)
+        style.title_points(drawn, rows.title)
+        if look.is_named:
+            axes.vlines(rows.place, rows.low, rows.high, color=look.shade, lw=0.8)
 
 
 def _scale(axes: Axes, data: pd.DataFrame, panel: Panel, is_valued: bool) -> None:
     """Limits about all that is drawn, from zero or logarithmic, with room for numbers."""
     values = data["value"]
     if values.empty:
+        axes.set_yticks([])
         return
     ends = data[["low", "high"]].stack().dropna()
     shown = [*values, *ends.clip(values.min() / FARTHEST, values.max() * FARTHEST)]
     low, high = min(shown), max(shown)
     if panel.is_logarithmic:
         room = max(1.2, (high / low) ** (0.14 if is_valued else 0.06))
-        scale_logarithmically(axes.yaxis, low / room, high * room, TICKS)
+        style.scale_logarithmically(axes.yaxis, low / room, high * room, TICKS)
         return
     axes.set_ylim(-0.13 * high if is_valued else 0, 1.2 * high or 1)
-    scale_linearly(axes.yaxis, 5)
-    ticks = [each for each in axes.get_yticks() if 0 <= each <= axes.get_ylim()[1]]
-    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    style.scale_linearly(axes.yaxis, 5)
+    axes.set_yticks([each for each in axes.get_yticks() if 0 <= each <= axes.get_ylim()[1]])
 
 
 def _draw_crosses(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """A cross above the panel for each run without a result, a row a line."""
     for level, rows in data[data.status != "ok"].groupby("level"):
-        up = CROSS * (float(str(level)) + 0.5) / POINTS
+        up = CROSS * (float(str(level)) + 0.5) / style.POINTS
         above = axes.get_xaxis_transform() + ScaledTranslation(0, up, axes.figure.dpi_scale_trans)
-        style: Style = {"color": dark(looks[rows.implementation.iloc[0]].shade), "clip_on": False}
-        (crosses,) = axes.plot(rows.place, [1.0] * len(rows), transform=above, **style, **FAILED)
-        title_points(crosses, rows.title)
+        shade = style.dark(looks[rows.implementation.iloc[0]].shade)
+        kept: Style = {"transform": above, "color": shade, "clip_on": False, **style.FAILED}
+        (crosses,) = axes.plot(rows.place, [1.0] * len(rows), **kept)
+        style.title_points(crosses, rows.title)
 
 
 def _before(along: Along) -> float:
     """How far left of a panel the symbols end, clear of the first tick, in points."""
-    return max(4.0, text_points(str(along.values[0])) / 2 - 1)
+    return max(4.0, style.text_points(str(along.values[0])) / 2 - 1)
 
 
 def _label_places(axes: Axes, along: Along, ratios: Mapping[int, str]) -> None:
@@ -252,29 +209,25 @@ def _label_places(axes: Axes, along: Along, ratios: Mapping[int, str]) -> None:
     low, high = transform.transform([places[0], places[-1]])
     free = MARGIN * (high - low) or 0.5
     axes.set_xlim(*transform.inverted().transform([low - free, high + free]))
-    bold: Style = {"color": RATIO, "fontweight": "bold", "va": "top"}
-    heads: list[tuple[str, Style]] = [(each, {"color": GREY, "va": "top"}) for each in along.sizes]
+    below: Style = {"color": style.GREY, "va": "top"}
+    bold: Style = {"color": style.RATIO, "fontweight": "bold", "va": "top"}
+    heads = [*((each, below) for each in along.sizes)]
     heads += [(text[-1], bold) for text in [*ratios.values()][:1]]
-    for row, (text, style) in enumerate(heads):
-        offset = (-_before(along), -3.8 - row * LINE_POINTS)
-        write(axes, text, (0, 0), offset, "axes fraction", ha="right", **style)
+    for row, (text, kept) in enumerate(heads):
+        offset = (-_before(along), -3.8 - row * style.LINE_POINTS)
+        style.write(axes, text, (0, 0), offset, "axes fraction", ha="right", **kept)
     edge, labels = math.inf, []
-    down, coords = (0, -3.8 - len(along.sizes) * LINE_POINTS), ("data", "axes fraction")
+    down, coords = (0, -3.8 - len(along.sizes) * style.LINE_POINTS), ("data", "axes fraction")
     for at, *others in reversed([*zip(*along.sizes.values(), strict=True)]):
-        label, ratio, place = (
-            "\n".join(map(str, (at, *others))),
-            ratios.get(at, ""),
-            along.places[at],
-        )
-        x = axes.transData.transform((place, 1.0))[0]
-        half = max(text_points(label), text_points(ratio, weight="bold")) / 2
+        label, ratio = "\n".join(map(str, (at, *others))), ratios.get(at, "")
+        x = axes.transData.transform((along.places[at], 1.0))[0]
+        half = max(style.text_points(label), style.text_points(ratio, weight="bold")) / 2
         has_room = x + half + TICK_GAP <= edge
         edge = x - half if has_room else edge
         labels.append(label if has_room else "")
         if ratio and has_room:
-            write(axes, ratio, (place, 0), down, coords, ha="center", **bold)
-    axes.xaxis.set_major_locator(FixedLocator(places))
-    axes.xaxis.set_major_formatter(FixedFormatter(labels[::-1]))
+            style.write(axes, ratio, (along.places[at], 0), down, coords, ha="center", **bold)
+    axes.set_xticks(places, labels[::-1])
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -284,7 +237,7 @@ def _label_places(axes: Axes, along: Along, ratios: Mapping[int, str]) -> None:
 def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], is_valued: bool) -> list[End]:
     """The ends of lines; where their values are not printed, with the last one."""
     ends = []
-    for row in rows_of(data.drop_duplicates("line", keep="last")):
+    for row in style.rows_of(data.drop_duplicates("line", keep="last")):
         last = "" if is_valued else f" {measured(row.value, row.low, row.high)}"
         ends.append(End(row.line + last, looks[row.implementation], (row.place, row.value)))
     return ends
@@ -298,16 +251,16 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     to_axes = axes.transData - axes.transAxes
     ordered = sorted(ends, key=lambda end: float(to_axes.transform(end.at)[1]))
     points = [to_axes.transform(end.at) for end in ordered]
-    extent = LINE_POINTS / axes.get_window_extent().height
-    heights = spread([y for _, y in points], extent)
+    extent = style.LINE_POINTS / axes.get_window_extent().height
+    heights = style.spread([y for _, y in points], extent)
     for end, (x, y), height in zip(ordered, points, heights, strict=True):
-        write(axes, end.text, (1, height), (3, 0), "axes fraction", **end.look.text)
+        style.write(axes, end.text, (1, height), (3, 0), "axes fraction", **end.look.text)
         leader: Style = {"color": end.look.shade, "lw": 0.5, "zorder": 1.5, "clip_on": False}
         axes.plot([x, 1], [y, height], transform=axes.transAxes, **leader)
 
 
 Box = NDArray[np.float64]
-"""Left, bottom, right, top, in points; or the coordinates of points."""
+"""Left, bottom, right, top, in points, a row a box; or the coordinates of points."""
 
 
 def _print_numbers(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -322,7 +275,7 @@ def _print_numbers(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) ->
         axes.transData.transform(np.column_stack([data.place, data[end].fillna(data["value"])]))
         for end in ("value", "low", "high")
     )
-    taken = [*np.hstack([points - MARK, points + MARK])]
+    taken = np.hstack([points - MARK, points + MARK])
     lines = [points[(data.line == line).to_numpy()] for line in data.line.unique()]
     paths = _sampled([*lines, *np.stack([lows, highs], axis=1)])
     is_inner = data.duplicated("line") & data.duplicated("line", keep="last")
@@ -330,15 +283,16 @@ def _print_numbers(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) ->
     for i in np.lexsort((~is_highest, is_inner)):
         row = data.iloc[i]
         text = measured(row["value"], row.low, row.high)
-        candidates = _beside(points[i], text_points(text), is_highest.iloc[i])
-        inside = [box for box in candidates if _is_free(box, taken, axes.get_window_extent())]
-        if inside:
-            crossed = [((paths > box[:2]) & (paths < box[2:])).all(axis=1).sum() for box in inside]
-            box = inside[int(np.argmin(crossed))]
-            taken.append(box)
+        boxes = _beside(points[i], style.text_points(text), is_highest.iloc[i])
+        boxes = boxes[_is_free(boxes, taken, axes.get_window_extent())]
+        if len(boxes):
+            crossed = ((paths > boxes[:, None, :2]) & (paths < boxes[:, None, 2:])).all(axis=2)
+            box = boxes[int(crossed.sum(axis=1).argmin())]
+            taken = np.vstack([taken, box])
             x, y = (box[:2] + box[2:]) / 2 - points[i]
-            style: Style = {**looks[row.implementation].text, "weight": "normal", "ha": "center"}
-            write(axes, text, (row.place, row["value"]), (x, y), bbox=GROUND, zorder=2.8, **style)
+            kept: Style = {**looks[row.implementation].text, "weight": "normal", "ha": "center"}
+            kept |= {"bbox": style.GROUND, "zorder": 2.8}
+            style.write(axes, text, (row.place, row["value"]), (x, y), **kept)
 
 
 def _sampled(lines: Sequence[Box]) -> Box:
@@ -348,17 +302,20 @@ def _sampled(lines: Sequence[Box]) -> Box:
     return np.concatenate([first + shares * (second - first) for first, second in pairs])
 
 
-def _beside(point: Box, width: float, is_highest: bool) -> list[Box]:
-    """The boxes that a number may have beside its point, the best first."""
+def _beside(point: Box, width: float, is_highest: bool) -> Box:
+    """The boxes that a number may have beside its point, a row each, the best first."""
     x, y = point
     up, down = (x - width / 2, y + MARK + 0.5), (x - width / 2, y - MARK - 0.5 - NUMBER)
     left, right = x - MARK - 1 - width, x + MARK + 1
     sides = [(each, y + by) for by in (1, -NUMBER - 1, -NUMBER / 2) for each in (right, left)]
-    corners = [*((up, down) if is_highest else (down, up)), *sides]
-    return [np.array([x, y, x + width, y + NUMBER]) for x, y in corners]
+    corners = np.array([*((up, down) if is_highest else (down, up)), *sides])
+    return np.hstack([corners, corners + np.array([width, NUMBER])])
 
 
-def _is_free(box: Box, taken: Sequence[Box], frame: Any) -> bool:
-    is_inside = frame.y0 <= box[1] and box[3] <= frame.y1 + 2 and frame.x0 <= box[0]
-    overlaps = ((box[:2] < each[2:]).all() and (each[:2] < box[2:]).all() for each in taken)
-    return bool(is_inside and not any(overlaps))
+def _is_free(boxes: Box, taken: Box, frame: Any) -> NDArray[np.bool_]:
+    """Which boxes are inside a panel and clear of all that is taken."""
+    left, bottom, _, top = boxes.T
+    overlaps = (boxes[:, None, :2] < taken[:, 2:]) & (taken[:, :2] < boxes[:, None, 2:])
+    is_taken: NDArray[np.bool_] = np.any(np.all(overlaps, axis=2), axis=1)
+    is_inside: NDArray[np.bool_] = (frame.x0 <= left) & (frame.y0 <= bottom) & (top <= frame.y1 + 2)
+    return is_inside & ~is_taken

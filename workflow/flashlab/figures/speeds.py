@@ -13,20 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from flashlab import statistics
-from flashlab.figures.style import (
-    GREY,
-    LINE_POINTS,
-    RATIO,
-    Style,
-    lay_out,
-    name_rows,
-    new_panels,
-    rows_of,
-    scale_logarithmically,
-    title_points,
-    write,
-    write_column,
-)
+from flashlab.figures import style
+from flashlab.figures.style import Style
 from flashlab.numbers import times
 
 WIDTH = 110 / 25.4
@@ -60,16 +48,16 @@ def draw_speeds(
         is_last: whether this is the last figure.
     """
     values = sorted({int(at) for each in speeds.values() for at in each.index})
-    figure, ((axes,),) = new_panels(WIDTH)
-    name_rows(axes, [str(value) for value in values])
-    axes.tick_params(axis="y", labelcolor=GREY)
-    write(axes, symbol, (0, 0.5), (4 - LABELS, 0), axes.get_yaxis_transform(), color=GREY)
+    figure, ((axes,),) = style.new_panels(WIDTH)
+    style.name_rows(axes, [str(value) for value in values])
+    axes.tick_params(axis="y", labelcolor=style.GREY)
+    at, beside = (0, 0.5), (4 - LABELS, 0)
+    style.write(axes, symbol, at, beside, axes.get_yaxis_transform(), color=style.GREY)
     margin = 1 + statistics.MARGIN
-    scale_logarithmically(axes.xaxis, *limits, most=6, unit="×")
+    style.scale_logarithmically(axes.xaxis, *limits, most=6, unit="×")
     axes.axvspan(1 / margin, margin, color="#DADADA", linewidth=0, zorder=0.6)
     axes.axvline(1, color="black", linewidth=0.7, zorder=0.7)
     axes.tick_params(axis="x", labelbottom=is_last, length=2 if is_last else 0)
-    axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_visible(is_last)
     middles = [row + 0.5 for row in range(len(values))]
     axes.hlines(middles, *limits, color="#EFEFEF", lw=0.5, zorder=0.5)
@@ -80,18 +68,18 @@ def draw_speeds(
         is_decided = [verdict in ("faster", "slower") for verdict in table.verdict]
         places = [row + 0.5 for row in rows]
         axes.hlines(places, table.low, table.high, color=color, lw=0.9, zorder=2)
-        style: Style = {"s": 25 if is_total else 16, "linewidth": 0.8, "clip_on": False}
+        kept: Style = {"s": 25 if is_total else 16, "linewidth": 0.8, "clip_on": False}
         faces = [color if each else "white" for each in is_decided]
-        marks = axes.scatter(table.x, places, marker=marker, c=faces, ec=color, zorder=3, **style)
-        texts = [f"{times(row.x, row.low, row.high)}×" for row in rows_of(table)]
-        title_points(
-            marks, [f"{symbol} = {values[r]}: {t}" for r, t in zip(rows, texts, strict=True)]
-        )
-        bold: Style = {"color": RATIO, "weight": "bold" if is_total else "normal"}
-        looks = [bold if each else {"color": GREY} for each in is_decided]
-        write_column(axes, (number + 1) * NUMBER, head, zip(rows, texts, strict=True), *looks)
+        marks = axes.scatter(table.x, places, marker=marker, c=faces, ec=color, zorder=3, **kept)
+        texts = [f"{times(row.x, row.low, row.high)}×" for row in style.rows_of(table)]
+        titles = (f"{symbol} = {values[r]}: {t}" for r, t in zip(rows, texts, strict=True))
+        style.title_points(marks, titles)
+        bold: Style = {"color": style.RATIO, "weight": "bold" if is_total else "normal"}
+        looks = [bold if each else {"color": style.GREY} for each in is_decided]
+        style.write_column(axes, (number + 1) * NUMBER, head, zip(rows, texts, strict=True), *looks)
     found = ((values.index(at), text) for at, text in shares.items())
-    write_column(axes, len(heads) * NUMBER, heads[-1], found)
-    above, below = 2.2 * LINE_POINTS if any(heads) else 3.0, LINE_POINTS + 4 if is_last else 3.0
-    lay_out(figure, ROW * len(values), (LABELS, NUMBER * len(heads) + 1, above, below))
+    style.write_column(axes, len(heads) * NUMBER, heads[-1], found)
+    above = 2.2 * style.LINE_POINTS if any(heads) else 3.0
+    below = style.LINE_POINTS + 4 if is_last else 3.0
+    style.lay_out(figure, ROW * len(values), (LABELS, NUMBER * len(heads) + 1, above, below))
     return figure

@@ -15,8 +15,7 @@ from matplotlib.lines import Line2D
 
 from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import chosen_metrics, metrics_of, run_keys, use_metrics
-from flashlab.analysis.frames import Dataset, Sweep, read_dataset
-from flashlab.analysis.ratios import exceeds_margin
+from flashlab.analysis.frames import VALUE, Dataset, Sweep, read_dataset
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.figures import style
 from flashlab.figures.bars import draw_bars
@@ -155,15 +154,11 @@ def _words(sweep: Sweep, languages: Sequence[str]) -> list[str]:
     """The words for each variant, of what differs among them: ``因果 Causal``."""
     runs = _every(sweep).drop_duplicates("variant").sort_values("variant")
     told = [p for p in sweep.data.benchmark.variants if runs[p.name].nunique() > 1]
-    return [
-        ", ".join(
-            in_languages(p.words[row[p.name]], languages)
-            if p.words
-            else f"{p.symbol} = {row[p.name]}"
-            for p in told
-        )
-        for row in runs.to_dict("records")
-    ]
+
+    def word(p: Parameter, value: Any) -> str:
+        return in_languages(p.words[value], languages) if p.words else f"{p.symbol} = {value}"
+
+    return [", ".join(word(p, row[p.name]) for p in told) for row in runs.to_dict("records")]
 
 
 def tidy(
@@ -171,26 +166,22 @@ def tidy(
 ) -> pd.DataFrame:
     """A row for each run of these implementations and metric.
 
-    The columns are ``metric``, ``implementation``, ``variant`` (its position), ``line`` (what it is
-    called), ``at``, ``status``, ``value``, ``low``, ``high`` and ``title``.
+    The run's columns, ``variant`` (its position), ``line`` (what it is called), ``metric``,
+    ``unit``, ``value``, ``low``, ``high`` and ``title``.
     """
     every, words = _every(sweep), _words(sweep, languages)
-    runs = every.loc[
-        every.implementation.isin(names), ["variant", "implementation", "at", "status"]
-    ]
-    position = runs.variant.map(_variants(sweep).index)
+    position = every.variant.map(_variants(sweep).index)
     suffix = position.map(dict(enumerate(words)))
     is_alone = len(names) == 1 and len(words) > 1
-    line = suffix if is_alone else (runs.implementation + " " + suffix).str.strip()
-    frames = []
-    for metric in metrics:
-        keys = [(sweep.name, v, metric.name, n, at) for v, n, at, _ in runs.to_numpy()]
-        ends = sweep.data.intervals.reindex(keys).set_axis(runs.index)
-        values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
-        found = runs.assign(metric=metric.name, variant=position, line=line, value=values)
-        found = found.assign(low=ends.low, high=ends.high)
-        frames.append(found.assign(title=titles_of(found, sweep.symbol, metric.unit)))
-    return pd.concat(frames, ignore_index=True)
+    line = suffix if is_alone else (every.implementation + " " + suffix).str.strip()
+    runs = every.assign(experiment=sweep.name, line=line)[every.implementation.isin(names)]
+    rows = pd.concat([runs.assign(metric=m.name, unit=m.unit) for m in metrics])
+    keys = pd.MultiIndex.from_frame(rows[VALUE])
+    ends = sweep.data.intervals.reindex(keys)
+    values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
+    rows = rows.assign(value=values, low=ends.low.to_numpy(), high=ends.high.to_numpy())
+    rows = rows.assign(variant=position, title=titles_of(rows, sweep.symbol))
+    return rows.reset_index(drop=True)
 
 
 # The figures of an experiment
@@ -203,9 +194,8 @@ def draw(sweep: Sweep, languages: Sequence[str], quantity: str, names: Sequence[
         UnknownNameError: the benchmark has no such quantity.
     """
     benchmark = sweep.data.benchmark
-    for curve in benchmark.curves:
-        if curve.name == quantity:
-            return _curve(sweep, languages, names, curve)
+    if curve := next((each for each in benchmark.curves if each.name == quantity), None):
+        return _curve(sweep, languages, names, curve)
     metrics, count = list(benchmark.panels(quantity)), len(_along(sweep).values)
     if _parameter(sweep).nominal and _parameter(sweep).stands_for is None and count == 1:
         return _bars(sweep, languages, names, metrics)
@@ -295,24 +285,13 @@ def _dots(
     sweep: Sweep, languages: Sequence[str], names: Sequence[str], metrics: Sequence[Metric]
 ) -> Figure:
     """Dots of a quantity's metrics, a panel for each value of the sweep."""
-    along, unit = _along(sweep), metrics[0].unit
-    settings = {
-        at: ", ".join(f"{symbol} = {of[position]}" for symbol, of in along.sizes.items())
-        for position, at in enumerate(along.values)
+    along, data = _along(sweep), tidy(sweep, names, metrics, languages)
+    titles = {
+        of[0]: ", ".join(map("{} = {}".format, along.sizes, of)) + f" ({metrics[0].unit})"
+        for of in zip(*along.sizes.values(), strict=True)
     }
-    data = tidy(sweep, names, metrics, languages)
-    best = data.groupby(["metric", "at"])["value"].transform("min")
-    is_best = [value == value and not exceeds_margin(value) for value in data["value"] / best]
-    numbers = zip(data["value"], data.low, data.high, strict=True)
-    texts = ["" if each[0] != each[0] else measured(*each) for each in numbers]
-    data = data.assign(panel=data["at"], mark=data.metric, is_best=is_best, text=texts)
-    table = data[(data.status != "ok") | data["value"].notna()]
-    titles = {at: f"{text} ({unit})" for at, text in settings.items()}
     marks = {metric.name: title_metric(metric, languages) for metric in metrics}
-    lines = {at: [*best[data["at"] == at].dropna().unique()] for at in settings}
-    width = style.WIDE if len(settings) > FEW else style.HALF
-    looks, notes = _looks(sweep, names), _notes(data, languages)
-    return draw_dots(table, titles, marks, lines, looks, width, notes)
+    return draw_dots(data, titles, marks, _looks(sweep, names), _notes(data, languages))
 
 
 def _bars(
@@ -322,30 +301,26 @@ def _bars(
     data, occupied = tidy(sweep, names, metrics, languages), sweep.data.benchmark.occupied
     known = [m for m in metrics if data["value"][data.metric == m.name].notna().any()]
     known, words = known or [*metrics[:1]], _words(sweep, languages)
-    data = data[data.metric.isin([metric.name for metric in known])].assign(busy=np.nan)
-    failed = {key: in_words(key, languages) for key in {*data.status} - {"ok"}}
-    data = data.assign(failed=data.status.map(failed))
+    data = data[data.metric.isin([metric.name for metric in known])]
+    failed = data.status.map(lambda key: "" if key == "ok" else in_words(key, languages))
+    data = data.assign(busy=np.nan, failed=failed)
     legend = words if len(words) > 1 else []
     if occupied and occupied[0] in {metric.name for metric in known}:
         busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
-        is_whole = data.metric == occupied[0]
-        data.loc[is_whole, "busy"] = busy.to_numpy()
-        if busy.notna().any():
-            legend = [in_words(key, languages) for key in ("busy", "idle")]
+        data.loc[data.metric == occupied[0], "busy"] = busy.to_numpy()
+        legend = [in_words(key, languages) for key in ("busy", "idle")] if busy.any() else legend
     panels = {metric.name: title_with_unit(metric, languages) for metric in known}
     return draw_bars(data, panels, _looks(sweep, names), legend)
 
 
 def _curve(sweep: Sweep, languages: Sequence[str], names: Sequence[str], curve: Curve) -> Figure:
     """The curves of an experiment, and their differences from the first one of the baseline."""
-    swept, of_words = _along(sweep), {x: _words(sweep, [x])[0] for x in languages}
-    if len(swept.values) > 1:
-        of_words = dict.fromkeys(languages, f"{swept.symbol} = {swept.values[0]}")
-    reference = {x: f"{sweep.data.baseline} [{text}]" for x, text in of_words.items()}
-    titles = (
-        f"{in_languages(curve.labels, languages)} ({curve.unit})",
-        " ".join(said("difference", languages, reference=reference)),
-    )
+    at, first = _along(sweep).values, {x: _words(sweep, [x])[0] for x in languages}
+    if len(at) > 1:
+        first = dict.fromkeys(languages, f"{sweep.symbol} = {at[0]}")
+    reference = {x: f"{sweep.data.baseline} [{text}]" for x, text in first.items()}
+    difference = " ".join(said("difference", languages, reference=reference))
+    titles = f"{in_languages(curve.labels, languages)} ({curve.unit})", difference
     along, words = in_languages(curve.along, languages), _words(sweep, languages)
     return draw_curves(_steps_of(sweep, names, curve), _looks(sweep, names), titles, along, words)
 

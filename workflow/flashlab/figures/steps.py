@@ -5,39 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
+from flashlab.figures import style
 from flashlab.figures.lines import End, name_ends
-from flashlab.figures.style import (
-    COLOURS,
-    GREY,
-    INK,
-    TITLE_HEIGHT,
-    WIDE,
-    Look,
-    Style,
-    lay_out,
-    new_panels,
-    scale_linearly,
-    scale_logarithmically,
-    tick_points,
-    title_panel,
-    title_points,
-    widest,
-    write,
-)
+from flashlab.figures.style import Look, Style
 
 PANEL_POINTS = 125.0
 LOOKS = {
-    **{"issue": Look(COLOURS[1], "o"), "shared": Look(COLOURS[0], "s")},
-    **{"fp32": Look("#B8561F", "^"), "tensor": Look(COLOURS[7], "D"), "dram": Look("#5A6B2F", "v")},
-    **{"kernel_time": Look(INK, "o"), "instructions": Look(COLOURS[1], "o")},
-    **{"shared_bytes": Look(COLOURS[0], "s"), "global_load_bytes": Look("#5A6B2F", "v")},
-    **{"host_time": Look("#29A385", "D"), "process_time": Look(COLOURS[7], "s")},
+    **{"issue": Look(style.COLOURS[1], "o"), "shared": Look(style.COLOURS[0], "s")},
+    **{
+        "fp32": Look("#B8561F", "^"),
+        "tensor": Look(style.COLOURS[7], "D"),
+        "dram": Look("#5A6B2F", "v"),
+    },
+    **{"kernel_time": Look(style.INK, "o"), "instructions": Look(style.COLOURS[1], "o")},
+    **{"shared_bytes": Look(style.COLOURS[0], "s"), "global_load_bytes": Look("#5A6B2F", "v")},
+    **{"host_time": Look("#29A385", "D"), "process_time": Look(style.COLOURS[7], "s")},
 }
 """Of each unit, count and clock; what is counted looks like the unit that does it."""
 
@@ -67,12 +54,12 @@ class Steps:
 
 def draw_steps(panels: Sequence[Steps]) -> Figure:
     """A figure of steps, with panels side by side."""
-    figure, (grid,) = new_panels(WIDE, 1, len(panels))
+    figure, (grid,) = style.new_panels(style.WIDE, 1, len(panels))
     ends = [_draw(axes, panel) for axes, panel in zip(grid, panels, strict=True)]
-    names = widest(map(str, panels[0].table.index))
-    beside = widest((end.text for each in ends for end in each), "bold") + 6
-    before = max(0.6 * names, *(tick_points(axes.yaxis) for axes in grid))
-    lay_out(figure, PANEL_POINTS, (before, beside, TITLE_HEIGHT, 0.65 * names + 12))
+    names = style.widest(map(str, panels[0].table.index))
+    beside = style.widest((end.text for each in ends for end in each), "bold") + 6
+    before = max(0.6 * names, *(style.tick_points(axes.yaxis) for axes in grid))
+    style.lay_out(figure, PANEL_POINTS, (before, beside, style.TITLE_HEIGHT, 0.65 * names + 12))
     for axes, of_panel in zip(grid, ends, strict=True):
         name_ends(axes, of_panel)
     return figure
@@ -80,41 +67,36 @@ def draw_steps(panels: Sequence[Steps]) -> Figure:
 
 def _draw(axes: Axes, panel: Steps) -> list[End]:
     """A panel's lines, and their ends, those of its limits among them."""
-    steps = [*map(str, panel.table.index)]
-    data = panel.table.reset_index(drop=True).melt(ignore_index=False, var_name="name").dropna()
-    data = data.rename_axis("step").reset_index()
-    names, right = list(data["name"].unique()), len(steps) - 0.7
-    shapes: Style = {"palette": {n: LOOKS[n].shade for n in names}, "dashes": False}
-    shapes |= {"markers": {n: LOOKS[n].marker for n in names}, "legend": False, "estimator": None}
-    sns.lineplot(data, x="step", y="value", hue="name", style="name", ax=axes, **shapes)
-    ends = [End(name, Look(GREY, "", False), (right, at)) for at, name in panel.limits.items()]
-    for line, name in zip(axes.lines, names, strict=True):
-        rows, label = data[data["name"] == name], panel.names[name]
-        line.set(
-            **LOOKS[name].mark(), linewidth=2.0 if name == "kernel_time" else 1.3, clip_on=False
-        )
-        texts = [panel.text(value) for value in rows["value"]]
-        title_points(
-            line, [f"{label}, {steps[i]}: {t}" for i, t in zip(rows.step, texts, strict=True)]
-        )
-        last = float(rows.step.iloc[-1]), float(rows["value"].iloc[-1])
-        ends.append(End(f"{label} {texts[-1]}" if panel.ends else label, LOOKS[name], last))
+    steps, right = [*map(str, panel.table.index)], len(panel.table) - 0.7
+    grey = Look(style.GREY, "", False)
+    ends = [End(name, grey, (right, at)) for at, name in panel.limits.items()]
+    for name, column in panel.table.dropna(axis=1, how="all").items():
+        look, label = LOOKS[str(name)], panel.names[str(name)]
+        places = np.flatnonzero(column.notna())
+        (line,) = axes.plot(places, column.iloc[places], clip_on=False, **look.mark())
+        line.set(color=look.shade, lw=2.0 if name == "kernel_time" else 1.3)
+        texts = [panel.text(value) for value in column.iloc[places]]
+        titles = (f"{label}, {steps[i]}: {t}" for i, t in zip(places, texts, strict=True))
+        style.title_points(line, titles)
+        last = float(places[-1]), float(column.iloc[places[-1]])
+        ends.append(End(f"{label} {texts[-1]}" if panel.ends else label, look, last))
     for share in panel.limits:
-        axes.axhline(share, color=GREY, lw=0.7, ls="-" if share == 100 else (0, (3, 2)), zorder=1.5)
+        dashes = "-" if share == 100 else (0, (3, 2))
+        axes.axhline(share, color=style.GREY, lw=0.7, ls=dashes, zorder=1.5)
     for step, name in panel.limiting.items():
         at = float(panel.table[name][step])
         number: Style = {"ha": "center", "va": "bottom", **LOOKS[name].text}
-        write(axes, panel.text(at).rstrip("%"), (steps.index(step), at), (0, 3), **number)
+        style.write(axes, panel.text(at).rstrip("%"), (steps.index(step), at), (0, 3), **number)
     if panel.limits:
         axes.set_ylim(0, 104)
-        scale_linearly(axes.yaxis, 5)
+        style.scale_linearly(axes.yaxis, 5)
     else:
-        low, high = data["value"].min(), data["value"].max()
-        scale_logarithmically(axes.yaxis, low / 1.6, high * 1.6, most=5)
+        low, high = panel.table.min().min(), panel.table.max().max()
+        style.scale_logarithmically(axes.yaxis, low / 1.6, high * 1.6, most=5)
         if not panel.ends:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: panel.text(value)))
+            axes.yaxis.set_major_formatter(lambda value, _: panel.text(value))
     axes.set_xticks(range(len(steps)), steps, rotation=40, ha="right", rotation_mode="anchor")
-    axes.set(xlabel="", ylabel="", xlim=(-0.3, right))
+    axes.set_xlim(-0.3, right)
     axes.grid(False, axis="x")
-    title_panel(axes, panel.title)
+    style.title_panel(axes, panel.title)
     return ends

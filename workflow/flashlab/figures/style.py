@@ -38,7 +38,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.textpath import TextToPath
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from scipy.optimize import isotonic_regression
 
 from flashlab.files import open_atomically
@@ -66,7 +66,7 @@ COLOURS = (
 """Apart in lightness too: in greyscale, and under the common colour-vision deficiencies."""
 
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*", "p")
-DASHES: tuple[Any, ...] = ("", (3, 1.5), (1, 1), (5, 1, 1, 1))
+DASHES: tuple[Any, ...] = ("-", (0, (3, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 
 TEXT_LIGHTNESS, DARKER = 0.32, 0.6
 """The lightness (HLS) at which each colour has the contrast that text needs, and the share of it
@@ -88,17 +88,15 @@ STYLE: dict[Any, Any] = {
     **sns.axes_style("white"),  # without ticks, where the grid has lines
     **{"font.family": FONT, "font.size": TITLE_POINTS, "text.color": "black"},
     "figure.dpi": POINTS,  # as in the SVG, so that what is laid out is what is drawn
-    **{"axes.edgecolor": GREY, "axes.linewidth": 0.6, "axes.grid": True},
-    **{"axes.labelpad": 1.5, "axes.labelsize": TITLE_POINTS},
-    **{"axes.spines.right": False, "axes.spines.top": False},
-    **{"axes.titlesize": TITLE_POINTS, "axes.titleweight": "bold"},
-    **{"grid.color": "#E4E4E4", "grid.linewidth": 0.5},
+    **{"axes.edgecolor": GREY, "axes.linewidth": 0.6, "axes.grid": True, "axes.labelpad": 1.5},
+    **{"axes.spines.right": False, "axes.spines.top": False, "axes.titleweight": "bold"},
+    **{"axes.titlesize": TITLE_POINTS, "axes.labelsize": TITLE_POINTS},
+    **{"grid.color": "#E4E4E4", "grid.linewidth": 0.5, "lines.markeredgewidth": 0.6},
     **{f"{axis}tick.labelsize": SMALL_POINTS for axis in "xy"},
     **{f"{axis}tick.major.{part}": 2.0 for axis in "xy" for part in ("size", "pad")},
     **{"legend.borderaxespad": 0.0, "legend.borderpad": 0.0, "legend.frameon": False},
     **{"legend.columnspacing": 1.2, "legend.fontsize": SMALL_POINTS, "legend.labelspacing": 0.3},
     **{"legend.handlelength": 1.8, "legend.handletextpad": 0.5},
-    "lines.markeredgewidth": 0.6,
     "patch.force_edgecolor": False,  # which would hide what is thin
     **{"svg.fonttype": "none", "svg.hashsalt": "flashlab"},
 }
@@ -136,12 +134,9 @@ def looks_of(styles: Mapping[str, int], named: Collection[str] | None = None) ->
     looks = {}
     for name, style in styles.items():
         rounds, position = divmod(style, len(COLOURS))
-        is_named, marker = (
-            named is None or name in named,
-            MARKERS[(position + rounds) % len(MARKERS)],
-        )
+        is_named, marker = named is None or name in named, (position + rounds) % len(MARKERS)
         shade = _scaled(COLOURS[position], DARKER**rounds) if is_named else PALE
-        looks[name] = Look(shade, marker, is_named)
+        looks[name] = Look(shade, MARKERS[marker], is_named)
     return looks
 
 
@@ -184,9 +179,8 @@ def write(
 ) -> Annotation:
     """Write a small text so many points to the right of and above a place, seen outside too."""
     style = {"fontsize": SMALL_POINTS, "va": "center", "annotation_clip": False, **style}
-    return axes.annotate(
-        text, at, xycoords=coords, xytext=offset, textcoords="offset points", **style
-    )
+    near: Style = {"xytext": offset, "textcoords": "offset points"}
+    return axes.annotate(text, at, xycoords=coords, **near, **style)
 
 
 def title_panel(axes: Axes, title: str, above: float = 0.0) -> None:
@@ -204,6 +198,7 @@ def name_rows(
     axes.set_ylim(len(names) * height, 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
+    axes.spines["left"].set_visible(False)
 
 
 def write_column(
@@ -243,7 +238,7 @@ def spread(wanted: Sequence[float], extent: float) -> Any:
 def scale_linearly(axis: Axis, most: int) -> None:
     """Give an axis at most so many round numbers, or one more."""
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(tick))
+    axis.set_major_formatter(lambda value, _: tick(value))
 
 
 def scale_logarithmically(axis: Axis, low: float, high: float, most: int, unit: str = "") -> None:
@@ -260,7 +255,7 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int, unit: 
     subs = next((d for d in ((1, 2, 5), (1, 3)) if decades * len(d) <= most), (1,))
     axis.set_major_locator(LogLocator(subs=subs, numticks=max(3, most)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{tick(value)}{unit}"))
+    axis.set_major_formatter(lambda value, _: f"{tick(value)}{unit}")
 
 
 def tick_points(axis: Axis) -> float:

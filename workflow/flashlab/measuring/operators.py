@@ -8,22 +8,18 @@ does not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.profiler import ProfilerActivity, profile, record_function
 
 CALLS = 5
 """Profiled calls of a pass, an odd number."""
 
-MARKER = "flashlab::pass"
-"""The range that each call is in."""
-
-MEMORY = "[memory]"
-"""The profiler's name of an event of the allocator."""
+MARKER, MEMORY = "flashlab::pass", "[memory]"
+"""The range that each call is in, and the profiler's name of an event of the allocator."""
 
 PRODUCT, SOFTMAX, FUSED, ELEMENTWISE = "product", "softmax", "fused", "elementwise"
 CLASSES = (PRODUCT, SOFTMAX, FUSED, ELEMENTWISE)
@@ -41,28 +37,18 @@ IDLE = re.compile(
 """Operators that compute nothing themselves: views, allocations, and no-ops."""
 
 
-@dataclass
-class Call:
-    """One range of the profiler on one thread, with the ranges within it; times in ns."""
+class Call(NamedTuple):
+    """A range of the profiler: ns with all that it called, bytes that it was handed itself."""
 
     name: str
-    start: int
-    end: int
-    calls: list[Call] = field(default_factory=list)
+    nanoseconds: int
+    calls: Sequence[Call] = ()
+    allocated: int = 0
 
     @property
     def is_operator(self) -> bool:
         """True for an operator of PyTorch or of a library, False for autograd's own."""
         return "::" in self.name and not self.name.startswith(("autograd::", "torch::"))
-
-    @property
-    def nanoseconds(self) -> int:
-        """Its duration, with everything that it called."""
-        return self.end - self.start
-
-    def holds(self, moment: int) -> bool:
-        """True if a moment, in ns, lies within it."""
-        return self.start <= moment < self.end
 
     def within(self) -> Iterator[Call]:
         """Every range within it, at any depth."""
@@ -71,8 +57,12 @@ class Call:
             yield from call.within()
 
 
-Computing = list[tuple[str, Call]]
-"""Operators that compute, each with its class."""
+class Operator(NamedTuple):
+    """An operator that computes: its class, and its time in ns."""
+
+    kind: str
+    name: str
+    nanoseconds: float
 
 
 def _class_of(call: Call) -> str | None:
@@ -89,7 +79,7 @@ def _class_of(call: Call) -> str | None:
     return ELEMENTWISE if is_last else None
 
 
-def computing(call: Call) -> Iterator[tuple[str, Call]]:
+def computing(call: Call) -> Iterator[Operator]:
     """The operators within a call that compute, each once and with its class.
 
     One that only calls others gives way to those. Attention in one operator counts with all that it
@@ -98,42 +88,48 @@ def computing(call: Call) -> Iterator[tuple[str, Call]]:
     for inner in call.calls:
         kind = _class_of(inner) if inner.is_operator else None
         if kind:
-            yield kind, inner
+            yield Operator(kind, inner.name, inner.nanoseconds)
         else:
             yield from computing(inner)
 
 
-def typical(calls: Sequence[Computing]) -> Computing:
+def typical(calls: Sequence[Sequence[Operator]]) -> list[Operator]:
     """The operators of several calls, each with the median of its times.
 
     Where the calls do not run the same operators, those of the middle one.
     """
-    if len({tuple(call.name for _, call in computed) for computed in calls}) > 1:
-        return calls[len(calls) // 2]
-    return [
-        (same[0][0], Call(same[0][1].name, 0, int(median(call.nanoseconds for _, call in same))))
-        for same in zip(*calls, strict=True)
-    ]
+    if len({tuple(operator.name for operator in call) for call in calls}) > 1:
+        return [*calls[len(calls) // 2]]
+    together = zip(*calls, strict=True)
+    return [same[0]._replace(nanoseconds=median(s.nanoseconds for s in same)) for same in together]
 
 
-def nested(events: Iterable[tuple[int, str, int, int]]) -> list[Call]:
-    """The outermost ranges of events, given as thread, name, start and end in ns."""
-    outermost: list[Call] = []
-    open_on: dict[int, list[Call]] = {}
-    for thread, name, start, end in sorted(events, key=lambda event: (event[2], -event[3])):
-        call, stack = Call(name, start, end), open_on.setdefault(thread, [])
-        while stack and stack[-1].end < end:
-            stack.pop()
-        (stack[-1].calls if stack else outermost).append(call)
-        stack.append(call)
-    return outermost
+def _call(event: Any) -> Call:
+    """A range from PyTorch's tree of them, in which autograd's threads are where they belong."""
+    allocated = [c.extra_fields.alloc_size for c in event.children if c.name == MEMORY]
+    inner = [_call(child) for child in event.children if child.name != MEMORY]
+    return Call(event.name, event.duration_time_ns, inner, sum(max(0, a) for a in allocated))
 
 
-def _summary(operators: Computing, allocated: int) -> dict[str, float]:
+def _profiled(call: Callable[[], object]) -> tuple[list[Operator], int]:
+    """The operators of a pass, and the bytes that the allocator handed out in it."""
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        for _ in range(CALLS):
+            with record_function(MARKER):
+                call()
+    events = profiler.profiler.kineto_results.experimental_event_tree()
+    calls = sorted((_call(e) for e in events if e.name == MARKER), key=lambda c: c.nanoseconds)
+    middle = calls[CALLS // 2]
+    allocated = middle.allocated + sum(inner.allocated for inner in middle.within())
+    return typical([[*computing(each)] for each in calls]), allocated
+
+
+def _summary(operators: Sequence[Operator], allocated: int) -> dict[str, float]:
     """The counters of a pass, by the names of their quantities (`benchmarks.counters`)."""
-    spent = dict.fromkeys(CLASSES, 0)
-    for kind, call in operators:
-        spent[kind] += call.nanoseconds
+    spent = dict.fromkeys(CLASSES, 0.0)
+    for kind, _, nanoseconds in operators:
+        spent[kind] += nanoseconds
     total = sum(spent.values())
     return {
         "operators": float(len(operators)),
@@ -143,39 +139,15 @@ def _summary(operators: Computing, allocated: int) -> dict[str, float]:
     }
 
 
-def _details(operators: Computing) -> list[dict[str, Any]]:
+def _details(operators: Sequence[Operator]) -> list[dict[str, Any]]:
     """The operators of a pass by name, the longest first."""
     merged: dict[str, dict[str, Any]] = {}
-    for kind, call in operators:
-        new = {"name": call.name, "class": kind, "calls": 0, "milliseconds": 0.0}
-        entry = merged.setdefault(call.name, new)
+    for kind, name, nanoseconds in operators:
+        new = {"name": name, "class": kind, "calls": 0, "milliseconds": 0.0}
+        entry = merged.setdefault(name, new)
         entry["calls"] += 1
-        entry["milliseconds"] += call.nanoseconds / 1e6
+        entry["milliseconds"] += nanoseconds / 1e6
     return sorted(merged.values(), key=lambda entry: (-entry["milliseconds"], entry["name"]))
-
-
-def _profiled(call: Callable[[], object]) -> tuple[Computing, int]:
-    """The operators of a pass, and the bytes that the allocator handed out in it."""
-    call()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        for _ in range(CALLS):
-            with record_function(MARKER):
-                call()
-    events = profiler.profiler.kineto_results.events()
-    outermost = nested(
-        (e.start_thread_id(), e.name(), e.start_ns(), e.start_ns() + e.duration_ns())
-        for e in events
-        if e.name() != MEMORY
-    )
-    markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
-    calls = []
-    for marker in markers:
-        # The work of autograd's own threads meanwhile belongs to the call too.
-        besides = [c for c in outermost if c.name != MARKER and marker.holds(c.start)]
-        calls.append([*computing(Call(MARKER, 0, 0, [*marker.calls, *besides]))])
-    of_middle = [e for e in events if markers[CALLS // 2].holds(e.start_ns())]
-    allocated = sum(max(0, e.nbytes()) for e in of_middle if e.name() == MEMORY)
-    return typical(calls), allocated
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:

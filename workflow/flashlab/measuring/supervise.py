@@ -196,26 +196,25 @@ def _follow(
 
     It is gone in any case.
     """
-    sections: list[Section] = []
-    begin = time.monotonic()
-    deadline, is_open, status = begin + timeout_s, True, None
+    sections, begin = list[Section](), time.monotonic()
+    deadline = begin + timeout_s
     try:
         load_schema()  # beside the process's gate, long before anything is timed
-        while status is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
             try:
-                message = started.answer(POLL_SECONDS) if is_open else None
+                message = started.answer(POLL_SECONDS)
             except TimeoutError:
                 continue
-            is_open, now = message is not None, time.monotonic()
+            if message is None:
+                return started.wait(), sections
+            now = time.monotonic()
             if message:
                 timed, is_filled = message["samples"], bool(message["is_filled"])
                 sections.append(Section(now - begin, timed, is_filled))
             begin = now
-            if not is_open:
-                status = started.wait(POLL_SECONDS)
-        return status, sections
+        return None, sections
     finally:
         started.kill()
 

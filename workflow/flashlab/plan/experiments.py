@@ -66,17 +66,17 @@ def _figures(experiment: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     return tuple(figures)
 
 
-def _ends(problems: Iterable[Mapping[str, Any]], benchmark: Benchmark) -> list[Mapping[str, Any]]:
+def _ends(problems: Iterable[dict[str, Any]], benchmark: Benchmark) -> list[dict[str, Any]]:
     """The first and the last problem of each variant."""
-    along: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    along: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for problem in problems:
         along.setdefault(tuple(problem[v.name] for v in benchmark.variants), []).append(problem)
     return [each[at] for each in along.values() for at in sorted({0, len(each) - 1})]
 
 
 def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) -> list[Experiment]:
-    """The experiments, the headline first."""
-    dtype, device = kind
+    """The experiments, the headline first; of a preview (`quick`) the ends of each sweep alone."""
+    (dtype, device), is_quick = kind, config["quick"]
 
     def runs(problems: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[Run, ...]:
         common = {"dtype": dtype, "device": device}
@@ -91,6 +91,8 @@ def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) 
     found = [Experiment(SUMMARY, names, runs([benchmark.complete(summary[device])], names))]
     for each in config["experiments"]:
         problems = [benchmark.complete(p) for p in benchmark.combinations(each[device])]
+        ends = _ends(problems, benchmark)
+        problems = ends if is_quick else problems
         names = tuple(each["implementations"])
         counted = [n for n in names if n in config["counted"] and each.get("counted", True)]
         found.append(
@@ -101,8 +103,8 @@ def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) 
                 title=each["title"],
                 sweep=each["sweep"],
                 figures=_figures(each),
-                counted=runs(_ends(problems, benchmark), counted),
-                replicates=each.get("replicates", {}),
+                counted=runs(ends, counted),
+                replicates={} if is_quick else each.get("replicates", {}),
             )
         )
     return found

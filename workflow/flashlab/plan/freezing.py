@@ -36,8 +36,6 @@ MOST_BYTES = 16 * 2**20
 SAME_CODE = ("device_name", "provider")
 """The fields of the environment in which counters must equal the record of the same run."""
 
-# What leaves doubts
-
 
 def refuse_doubtful(
     environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()
@@ -121,54 +119,19 @@ def check_freezable(plan: Plan) -> None:
     timed = [plan.orders[file] for file in lacks if file not in plan.counters]
     runs = [(Run.of(benchmark, order["run"]), order["protocol"]["name"]) for order in timed]
     refuse_overlap(dataset_folder(DATA, plan.config["name"], benchmark), runs)
-    if plan.config["freeze_anyway"]:
-        return
-    there = [file for file in lacks if file not in plan.redo]
-    environments = [read_record(Path(file)).environment for file in there]
-    if len(there) < len(lacks):
-        environments.append(machine.commit_here())
-    refuse_doubtful(environments)
+    if not plan.config["freeze_anyway"]:
+        there = [file for file in lacks if file not in plan.redo]
+        environments = [read_record(Path(file)).environment for file in there]
+        refuse_doubtful(environments + [machine.commit_here()] * (len(there) < len(lacks)))
 
 
-# The commands of the rules
-
-
-def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
-    """Copy a JSON file, without identifying data if `is_anonymous`."""
+def _copy_json(source: Path, target: Path, is_anonymous: bool) -> str:
+    """Copy a JSON file, without identifying data if `is_anonymous`; the copy's digest."""
     if is_anonymous:
         write_json(target, anonymous(read_json(source)))
     else:
         shutil.copyfile(source, target)
-
-
-def _add(
-    folder: Path, records: Mapping[Path, Record], manifest: Mapping[str, Any], is_anonymous: bool
-) -> None:
-    """Copy records into a dataset's folder, and write its manifest with them.
-
-    The manifest comes last: files that it does not name, as after a kill, are not in the dataset.
-    """
-    (folder / "records").mkdir(parents=True, exist_ok=True)
-    entries = []
-    for path, record in sorted(records.items(), key=lambda item: item[0].name):
-        file = f"records/{path.name}"
-        _copy_json(path, folder / file, is_anonymous)
-        entries.append(
-            {
-                "benchmark": record.benchmark,
-                "run": record.run.to_json(),
-                "protocol": dict(record.protocol),
-                **({"process": record.process} if record.process else {}),
-                "file": file,
-                "sha256": sha256_of(folder / file),
-            }
-        )
-    write_json(folder / MANIFEST, {**manifest, "records": [*manifest["records"], *entries]})
-
-
-def _records(plan: Plan, files: Iterable[str]) -> dict[Path, Run]:
-    benchmark = find_benchmark(plan.benchmark)
-    return {Path(file): Run.of(benchmark, plan.orders[file]["run"]) for file in files}
+    return sha256_of(target)
 
 
 def freeze() -> None:
@@ -177,51 +140,43 @@ def freeze() -> None:
     print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
 
-def freeze_counters() -> None:
-    """Add the counters that the call has planned to a dataset, and print how many."""
-    plan = read_plan()
-    count = keep_counters(plan, DATA)
-    print(f"{DATA / plan.config['name']} now holds {count} more records of counters")
-
-
-def _kind_of(records: Iterable[Record]) -> tuple[str, str]:
-    """The kind of device and the dtype of all records; DatasetError where they are several."""
-    kinds = {(record.run.device, record.run.dtype) for record in records}
-    if len(kinds) != 1:
-        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
-        raise DatasetError(
-            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
-        )
-    return kinds.pop()
-
-
 def keep(plan: Plan, data: Path) -> Path:
     """Keep the planned records that the dataset of the configuration's name lacks; its folder.
 
     Its manifest also keeps the experiments that they were measured for, which a report of the
     dataset shows, and whether each was measured `alone` on its host. Records under a further
-    protocol can be added to an existing dataset; its records are never overwritten.
+    protocol, and counters, can be added to an existing dataset; its records are never overwritten.
+    Counters that could not be read are left out. The manifest is written last: files that it does
+    not name, as after a kill, are not in the dataset.
 
     Raises:
-        DatasetError: they are in doubt, unless they are to be kept anyway, are of several devices
-            or dtypes, or the dataset has some of these runs already. It is left as it was.
+        DatasetError: the records are in doubt, unless they are to be kept anyway, are of several
+            devices or dtypes, or the dataset has some of these runs already, or other code's. It is
+            left as it was.
     """
     config, benchmark = plan.config, find_benchmark(plan.benchmark)
     folder = dataset_folder(data, config["name"], benchmark)
-    lacks = lacking(plan, data)
-    if {*lacks} <= {*plan.counters} < plan.orders.keys():
-        keep_counters(plan, data)
+    runs = {Path(file): Run.of(benchmark, plan.orders[file]["run"]) for file in lacking(plan, data)}
+    records = {path: read_record(path, run) for path, run in runs.items()}
+    records = {p: r for p, r in records.items() if r.status == "ok" or not r.has_counters}
+    kinds = {(record.run.device, record.run.dtype) for record in records.values()}
+    if not records and (folder / MANIFEST).exists():
         return folder
-    records = {path: read_record(path, run) for path, run in _records(plan, lacks).items()}
     if not config["freeze_anyway"]:
         refuse_doubtful((record.environment for record in records.values()), records.values())
-    device, dtype = _kind_of(records.values())
+    if len(kinds) != 1:
+        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        raise DatasetError(
+            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
+        )
     if (folder / MANIFEST).exists():
         refuse_overlap(folder, [(r.run, r.protocol["name"]) for r in records.values()])
+        _refuse_others_counters(folder, records)
         manifest = read_json(folder / MANIFEST)
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        _copy_json(Path(str(plan.ceilings)), folder / CEILINGS, config["anonymous"])
+        sha256 = _copy_json(Path(str(plan.ceilings)), folder / CEILINGS, config["anonymous"])
+        ((device, dtype),) = kinds
         manifest = {
             "version": MANIFEST_VERSION,
             "name": config["name"],
@@ -230,43 +185,41 @@ def keep(plan: Plan, data: Path) -> Path:
             "protocol": config["measure"]["protocol"],
             **({"alone": True} if config["alone"] else {}),
             "config": {key: config[key] for key in CONFIG_KEYS},
-            "ceilings": {"file": CEILINGS, "sha256": sha256_of(folder / CEILINGS)},
+            "ceilings": {"file": CEILINGS, "sha256": sha256},
             "records": [],
         }
-    _add(folder, records, manifest, config["anonymous"])
+    (folder / "records").mkdir(exist_ok=True)
+    entries = [*manifest["records"]]
+    for path, record in sorted(records.items(), key=lambda item: item[0].name):
+        file = f"records/{path.name}"
+        entries.append(
+            {
+                "benchmark": record.benchmark,
+                "run": record.run.to_json(),
+                "protocol": dict(record.protocol),
+                **({"process": record.process} if record.process else {}),
+                "file": file,
+                "sha256": _copy_json(path, folder / file, config["anonymous"]),
+            }
+        )
+    write_json(folder / MANIFEST, {**manifest, "records": entries})
     return folder
 
 
-def keep_counters(plan: Plan, data: Path) -> int:
-    """Add the planned counters to the dataset that the configuration names; how many are added.
-
-    Left out are counters of runs that the dataset lacks, those that it has, those that failed and
-    those not read yet.
-
-    DatasetError if there is no such dataset, or the counters are of another device or of another
-    provider's code; the dataset is left as it was.
-    """
-    folder = dataset_folder(data, plan.config["name"], find_benchmark(plan.benchmark))
-    there = read_dataset(folder)
-    known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
-    counted: dict[Path, Record] = {}
-    for path, run in _records(plan, plan.counters).items():
-        if run not in known or not path.is_file() or there.find_counters(run):
-            continue
-        record = read_record(path, run)
-        if not record.has_counters or record.status != "ok":
-            continue
-        recorded = read_record(known[run], run).environment
-        for key in SAME_CODE:
-            if record.environment.get(key) != recorded.get(key):
-                raise DatasetError(
-                    f"{path}: the counters of {run} have the {key} "
-                    f"{record.environment.get(key)}, but {folder} recorded it with "
-                    f"{recorded.get(key)}; read them in the same environment"
-                )
-        counted[path] = record
-    _add(folder, counted, read_json(folder / MANIFEST), plan.config["anonymous"])
-    return len(counted)
+def _refuse_others_counters(folder: Path, records: Mapping[Path, Record]) -> None:
+    """DatasetError for counters that were not read where the dataset's run was measured."""
+    entries = (e for e in read_dataset(folder).entries if not e.has_counters and not e.process)
+    timed = {entry.run: entry.path for entry in entries}
+    for path, record in records.items():
+        if record.has_counters and record.run in timed:
+            recorded = read_record(timed[record.run], record.run).environment
+            for key in SAME_CODE:
+                if record.environment.get(key) != recorded.get(key):
+                    raise DatasetError(
+                        f"{path}: the counters of {record.run} have the {key} "
+                        f"{record.environment.get(key)}, but {folder} recorded it with "
+                        f"{recorded.get(key)}; read them in the same environment"
+                    )
 
 
 def pack(data: Path, name: str) -> Path:

@@ -94,7 +94,7 @@ def plan_local(
     count: dict[Run, int] = {}
     for experiment in experiments:
         for run in experiment.runs:
-            number = on_device(config["replicates"], run.device)
+            number = 1 if config["quick"] else on_device(config["replicates"], run.device)
             asked = experiment.replicates.get(run.implementation, 1)
             count[run] = max(count.get(run, number), asked)
     counted = dict.fromkeys(run for experiment in experiments for run in experiment.counted)
@@ -116,7 +116,7 @@ def counting_protocol(
     DatasetError where they are asked for and cannot be read.
     """
     timeout_s, wanted = config["measure"]["timeout_s"], config["counters"]
-    if not benchmark.counters_on(device) or wanted in UNWANTED:
+    if not benchmark.counters_on(device) or wanted in UNWANTED or config["quick"]:
         return None
     if device == "cpu":
         return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}

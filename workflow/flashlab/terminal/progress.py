@@ -54,7 +54,6 @@ STAGES = {
     "report": "Report",
     "page": "HTML page",
     "freeze": "Recorded dataset",
-    "freeze_counters": "Recorded counters",
     "comparison": "Comparison",
     "comparison_figures": "Figures of the comparison",
     "comparison_pdf": "Comparison as a PDF",
@@ -65,7 +64,7 @@ STAGES = {
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
-RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
+RESULT_IN_LOG = ("freeze", "grades")
 """Rules whose log ends in a line with the result."""
 
 WAITING = "Waiting: another measurement runs on the device."

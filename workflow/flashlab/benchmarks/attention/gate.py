@@ -54,79 +54,61 @@ def heads_compared(shape: Shape, device: str, again: bool) -> slice:
 
 
 def _pick(tensors: Sequence[torch.Tensor], heads: slice, kv_heads: int) -> list[torch.Tensor]:
-    """These heads of k and v of every batch, or those of q that share them, copied: (C, N, D) each.
+    """These heads of k and v of every batch, with those of q that share them, copied.
 
-    `kv_heads` is how many k and v have, of which each tensor (B, N, H, D) has a multiple.
+    From (B, N, H, D) each to (C, G, N, D): of the `kv_heads` that k and v have, C are taken of all
+    batches together, and G heads of the tensor belong to each.
     """
     picked = []
     for x in tensors:
-        group = x.shape[2] // kv_heads
-        mine = x.detach()[:, :, heads.start * group : heads.stop * group].transpose(1, 2)
+        mine = x.detach().unflatten(2, (kv_heads, -1))[:, :, heads].permute(0, 2, 3, 1, 4)
         picked.append(mine.clone(memory_format=torch.contiguous_format).flatten(0, 1))
     return picked
 
 
-def _reference(
-    inputs: Sequence[torch.Tensor], grads: torch.Tensor | None, causal: bool, dtype: torch.dtype
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Output (C, N, D) and gradients of q (C, N, D), k and v (C / G, N, D), as `reference_passes`.
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, rows: torch.Tensor | None
+) -> tuple[torch.Tensor, ...]:
+    """Output and gradient of q from q, g (…, T, D), of `rows` (T,) if causal, and k, v (…, S, D).
 
-    Each head of k and v is repeated for the G of q that share it. Without the output's gradient
-    (C, N, D), the gradients stay 0.
+    Beside them the gradient of the scores, scaled, and the weights, (…, T, S) each: with them
+    these queries add dsᵀ·q to the gradient of k, and pᵀ·g to that of v. In half precision the
+    softmax is in float32, as a plain implementation has it.
     """
-    C, N, D = inputs[0].shape
-    scale, device = D**-0.5, inputs[0].device
-    group = C // len(inputs[1])
-    heads = [x.repeat_interleave(C // len(x), 0) for x in inputs]  # each (C, N, D)
-    out = torch.empty(C, N, D, dtype=torch.float64, device=device)
-    gradient = torch.zeros(3, C, N, D, dtype=torch.float64, device=device)
-    chunk = CHUNK_SCORES[device.type]
+    scale = q.shape[-1] ** -0.5
+    p = q @ k.mT * scale  # (…, T, S)
+    if rows is not None:
+        p.masked_fill_(torch.arange(k.shape[-2], device=k.device) > rows[:, None], -torch.inf)
+    p = p.softmax(-1, dtype=torch.promote_types(q.dtype, torch.float32)).to(q.dtype)
+    out = p @ v
+    ds = p * (g @ v.mT - (g * out).sum(-1, keepdim=True)) * scale
+    return out, ds @ k, ds, p
+
+
+def reference(
+    given: Sequence[torch.Tensor], causal: bool, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, ...]:
+    """Output and gradients of q, k and v of standard attention, computed in `dtype`, as float64.
+
+    `given` are q (C, G, N, D), k and v (C, 1, N, D), and the output's gradient. softmax(q·kᵀ/√D)·v
+    and its derivative by hand, a few heads or rows at a time, so that the score matrices never
+    exceed `CHUNK_SCORES`.
+    """
+    q, k, v, grad = given
+    out, dq, dk, dv = (torch.zeros_like(x, dtype=torch.float64) for x in (q, q, k, v))
+    heads, group, N, _ = q.shape
+    chunk = CHUNK_SCORES[q.device.type] // group
     step, rows = max(1, chunk // N**2), min(N, max(1, chunk // N))
-    position = torch.arange(N, device=device)
-    for i, row in itertools.product(range(0, C, step), range(0, N, rows)):
-        q, k, v = (x[i : i + step].to(dtype) for x in heads)  # each (C, N, D)
-        block = slice(row, row + rows)
-        q = q[:, block]  # (C, T, D)
-        scores = q @ k.mT * scale  # (C, T, S)
-        if causal:
-            scores.masked_fill_(position > position[block, None], -torch.inf)
-        p = torch.softmax(scores, dim=-1, dtype=torch.promote_types(dtype, torch.float32)).to(dtype)
-        del scores
-        out[i : i + step, block] = o = p @ v  # (C, T, D)
-        if grads is None:
-            continue
-        g = grads[i : i + step, block].to(dtype)  # (C, T, D)
-        dp = g @ v.mT  # (C, T, S)
-        ds = p * (dp - (g * o).sum(-1, keepdim=True))  # (C, T, S)
-        gradient[0, i : i + step, block] = ds @ k * scale
-        gradient[1, i : i + step] += ds.mT @ q * scale
-        gradient[2, i : i + step] += p.mT @ g
-    dq, *shared = gradient
-    return out, [dq, *(x.unflatten(0, (-1, group)).sum(1) for x in shared)]
-
-
-def reference_passes(
-    qkv: torch.Tensor, grad: torch.Tensor, causal: bool, dtype: torch.dtype = torch.float64
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output (B, N, H, D) and gradient (B, N, 3, H, D) of standard attention, as float64.
-
-    softmax(q·kᵀ/√D)·v and its derivative by hand, a few heads or rows at a time, so that the score
-    matrices never exceed `CHUNK_SCORES`. It is computed in `dtype`: in half precision as a plain
-    implementation does, with the softmax in float32 and all that is stored rounded.
-    """
-    B, N, _, H, D = qkv.shape
-    heads = [*qkv.detach().permute(2, 0, 3, 1, 4).reshape(3, B * H, N, D)]
-    grads = grad.detach().transpose(1, 2).reshape(B * H, N, D)
-    out, gradient = _reference(heads, grads, causal, dtype)
-    return (
-        out.view(B, H, N, D).transpose(1, 2),
-        torch.stack(gradient).view(3, B, H, N, D).permute(1, 3, 0, 2, 4),
-    )
-
-
-def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """All numbers of some tensors."""
-    return torch.cat([x.flatten() for x in tensors])
+    position = torch.arange(N, device=q.device)
+    for i, row in itertools.product(range(0, heads, step), range(0, N, rows)):
+        mine, block = slice(i, i + step), slice(row, row + rows)
+        keys, values = k[mine].to(dtype), v[mine].to(dtype)
+        some, g = q[mine, :, block].to(dtype), grad[mine, :, block].to(dtype)  # (C, G, T, D)
+        found = attend(some, keys, values, g, position[block] if causal else None)
+        out[mine, :, block], dq[mine, :, block], ds, p = found
+        dk[mine] += (ds.mT @ some).sum(1, keepdim=True)
+        dv[mine] += (p.mT @ g).sum(1, keepdim=True)
+    return out, dq, dk, dv
 
 
 def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
@@ -172,8 +154,8 @@ def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Ten
 
 def compare(
     inputs: Sequence[torch.Tensor],
-    grad: torch.Tensor | None,
-    given: Mapping[str, Sequence[torch.Tensor]],
+    grad: torch.Tensor,
+    results: Mapping[str, Sequence[torch.Tensor]],
     shape: Shape,
     heads: slice,
     plainly: bool = False,
@@ -181,9 +163,8 @@ def compare(
 ) -> dict[str, Any]:
     """Compare results with the reference on the inputs that they were computed from.
 
-    `given` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
-    they are read at once, on the current stream. `grad` is the gradient of the output, not needed
-    for ``out`` alone.
+    `results` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
+    they are read at once, on the current stream. `grad` is the gradient of the output.
 
     Returns the comparison for the record: the shape, the number of heads, the tolerance, the
     relative errors, None for one that is not finite; with `plainly`, in half precision, also those
@@ -193,43 +174,39 @@ def compare(
         IncorrectError: an error above the tolerance, or NaN.
     """
     pick = partial(_pick, heads=heads, kv_heads=shape.kv_heads)
-    results = {name: pick(separated(tensors)) for name, tensors in given.items()}
-    qkv = pick(separated(inputs))
-    grads = None if grad is None else pick((grad,))[0]
-    dtype = qkv[0].dtype
+    mine = {name: pick(separated(tensors)) for name, tensors in results.items()}
+    given = [*pick(separated(inputs)), *pick((grad,))]
+    right, dtype = reference(given, shape.causal), inputs[0].dtype
     tolerance = tolerances[str(dtype).removeprefix("torch.")]
 
-    def computed(dtype: torch.dtype) -> dict[str, Sequence[torch.Tensor]]:
-        out, gradients = _reference(qkv, grads, shape.causal, dtype)
-        return {"out": (out,), "dqkv": gradients}
+    def errors_of(results: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, float]:
+        parts = {"out": right[:1], "dqkv": right[1:]}
+        every = {name: (tensors, parts[name]) for name, tensors in results.items()}
+        return {
+            name: relative_error(*(torch.cat([x.flatten() for x in side]) for side in both))
+            for name, both in every.items()
+        }
 
-    def errors(results: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, float]:
-        both = ((name, results[name], reference[name]) for name in results)
-        return {name: relative_error(_joined(mine), _joined(right)) for name, mine, right in both}
-
-    reference = computed(torch.float64)
-    mine = errors(results)
+    errors = errors_of(mine)
     compared: dict[str, Any] = {
         "reference": "float64",
         "batch_size": shape.batch_size,
         "seq_len": shape.seq_len,
         "num_heads": shape.num_heads,
-        "heads": len(qkv[0]),
+        "heads": given[0][:, :, 0, 0].numel(),
         "seed": torch.initial_seed(),
         "tolerance": tolerance,
-        "errors": {name: error if math.isfinite(error) else None for name, error in mine.items()},
+        "errors": {name: error if math.isfinite(error) else None for name, error in errors.items()},
     }
     if dtype.itemsize == 2 and plainly:
-        compared["plain_errors"] = errors(computed(dtype))
-    wrong = [name for name, error in mine.items() if not error <= tolerance]
+        out, *gradients = reference(given, shape.causal, dtype)
+        compared["plain_errors"] = errors_of({"out": (out,), "dqkv": gradients})
+    wrong = [f"{name} {error:.3g}" for name, error in errors.items() if not error <= tolerance]
     if wrong:
-        listed = ", ".join(f"{name} {mine[name]:.3g}" for name in wrong)
-        more = "".join(f"{name} {shape.parameters[name]}, " for name in sorted(shape.beyond))
+        sizes = {**shape.parameters, "head_dim": shape.head_dim, "seed": compared["seed"]}
         raise IncorrectError(
-            f"relative error against float64: {listed}; at most {tolerance:g} is "
-            f"allowed (batch_size {shape.batch_size}, seq_len {shape.seq_len}, "
-            f"num_heads {shape.num_heads}, {more}head_dim {shape.head_dim}, "
-            f"seed {compared['seed']})",
+            f"relative error against float64: {', '.join(wrong)}; at most {tolerance:g} is allowed "
+            f"({', '.join(f'{name} {size}' for name, size in sizes.items())})",
             compared,
         )
     return compared
@@ -251,33 +228,27 @@ def check_correctness(
     Raises:
         IncorrectError: an error above the tolerance, NaN, or an output of the wrong form.
     """
-    compared = _compared(attention, shape, random_inputs(shape, dtype, device, form), again)
+
+    def checked(
+        inputs: Sequence[torch.Tensor], again: bool, tolerances: Mapping[str, float]
+    ) -> dict[str, Any]:
+        heads = heads_compared(shape, device, again)
+        given = [leaf.detach().clone() for leaf in inputs]
+        out = attention(*inputs, shape.causal)
+        refuse_form(out, shape, dtype)
+        grad = torch.randn_like(out)
+        if out.requires_grad:
+            out.backward(grad)
+        results = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
+        refuse_overwritten(inputs, given)
+        del out
+        return compare(inputs, grad, results, shape, heads, not again, tolerances)
+
+    compared = checked(random_inputs(shape, dtype, device, form), again, TOLERANCES)
     if not again:
-        inputs = large_inputs(shape, dtype, device, form)
         try:
-            _compared(attention, shape, inputs, again=True, tolerances=LARGE_TOLERANCES)
+            checked(large_inputs(shape, dtype, device, form), True, LARGE_TOLERANCES)
         except IncorrectError as error:
             message = f"where scores are large: {error}"
             raise IncorrectError(message, error.compared) from error
     return compared
-
-
-def _compared(
-    attention: Attention,
-    shape: Shape,
-    inputs: Sequence[torch.Tensor],
-    again: bool,
-    tolerances: Mapping[str, float] = TOLERANCES,
-) -> dict[str, Any]:
-    dtype = str(inputs[0].dtype).removeprefix("torch.")
-    heads = heads_compared(shape, inputs[0].device.type, again)
-    given = [leaf.detach().clone() for leaf in inputs]
-    out = attention(*inputs, shape.causal)
-    refuse_form(out, shape, dtype)
-    grad = torch.randn_like(out)
-    if out.requires_grad:
-        out.backward(grad)
-    results = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
-    refuse_overwritten(inputs, given)
-    del out
-    return compare(inputs, grad, results, shape, heads, not again, tolerances)

@@ -100,30 +100,3 @@ def large_inputs(
 def separated(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
     """Inputs of either form, or their gradients, as q, k and v; a single (B, N, H, D) as it is."""
     return tensors[0].unbind(dim=2) if tensors[0].dim() == 5 else tensors
-
-
-class Renewal:
-    """Puts other random numbers into tensors in use: their storage stays, and PyTorch's version.
-
-    So an answer that was kept for a tensor is a wrong one afterwards. The numbers are made once,
-    and each time those of another stretch of them are copied, on the current stream.
-    """
-
-    STEP, STEPS = 8, 4096
-    """Numbers from one stretch to the next, a whole 16 bytes and more; and how many there are."""
-
-    def __init__(self, shape: Shape, dtype: str, device: str, form: str | None) -> None:
-        one = shape.batch_size * shape.seq_len * shape.num_heads * shape.head_dim
-        count = one * (1 if form == SEPARATE else 3) + self.STEP * self.STEPS
-        self._numbers = torch.randn(count, dtype=getattr(torch, dtype), device=device)
-        self._taken = 0
-
-    def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Fill contiguous tensors with other random numbers; returns their new contents."""
-        filled = []
-        for tensor in tensors:
-            begin = self.STEP * (self._taken % self.STEPS)
-            filled.append(self._numbers[begin : begin + tensor.numel()].view(tensor.shape))
-            tensor.data.copy_(filled[-1])
-            self._taken += 1
-        return filled

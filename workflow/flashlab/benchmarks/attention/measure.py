@@ -6,7 +6,7 @@ costs, is not imported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +14,6 @@ import torch
 
 from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.inputs import (
-    Renewal,
     attention_of,
     empty_inputs,
     random_inputs,
@@ -48,31 +47,40 @@ def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
 
 
 class _Forward:
-    """A forward pass over and over, on prepared inputs or on numbers never seen."""
+    """A forward pass over and over, on prepared inputs or on numbers never seen.
+
+    Inputs change in their storage, and PyTorch's version of it stays: an answer that was kept for a
+    tensor is a wrong one afterwards. `given` are numbers never seen, where those are in it now.
+    """
 
     def __init__(self, kernel: ModuleType, run: Mapping[str, Any]) -> None:
         self.shape, self.dtype, form = Shape.of(run), run["dtype"], run.get("inputs")
         attention, causal = attention_of(kernel, form, self.shape), self.shape.causal
         self._given = self.shape, self.dtype, run["device"], form
         self.inputs = inputs = random_inputs(*self._given)
-        self.storage = [x.data for x in inputs]
         self.heads = gate.heads_compared(self.shape, run["device"], again=True)
         self.run = lambda: attention(*inputs, causal)
         self.prepared: list[Prepared] = []
-        self.numbers = Renewal(*self._given)
-        self.given: list[torch.Tensor] = []
         self.now: Prepared | None = None
+        self.given: list[torch.Tensor] = []
+        self._random = torch.Generator(run["device"])  # a kernel may seed torch's
+        self._random.seed()
+
+    def fill(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Put random numbers into tensors; returns copies."""
+        return [x.data.normal_(generator=self._random).clone() for x in tensors]
 
     def renew(self, is_new: bool) -> None:
         """Other inputs in the same storage."""
         if is_new:
-            self.now, self.given = None, self.numbers(self.inputs)
+            self.now, self.given = None, []  # both copies may not fit
+            self.given = self.fill(*self.inputs)
             return
         if not self.prepared:
             self.prepared = [Prepared(*self._given, with_head=not i) for i in range(PREPARED)]
         self.now = self.prepared[int(torch.randint(PREPARED, ()))]
         self.now.renew()
-        self.now.put(self.storage)
+        self.now.put([x.data for x in self.inputs])
 
     def check(self, out: torch.Tensor) -> None:
         """Compare the output of the last call; IncorrectError where it is wrong."""
@@ -80,8 +88,12 @@ class _Forward:
         if self.now is not None:
             self.now.check([out.detach()])
         else:
-            gate.compare(self.given, None, {"out": (out,)}, self.shape, self.heads)
-            gate.refuse_overwritten(self.inputs, self.given)
+            self.compare({"out": (out,)}, torch.zeros_like(out))
+
+    def compare(self, results: Mapping[str, Sequence[torch.Tensor]], grad: torch.Tensor) -> None:
+        """Compare results of numbers never seen; IncorrectError where one is wrong."""
+        gate.compare(self.given, grad, results, self.shape, self.heads)
+        gate.refuse_overwritten(self.inputs, self.given)
 
 
 class _Backward:
@@ -113,7 +125,7 @@ class _Backward:
         self.forward.renew(is_new)
         now = self.forward.now
         if now is None:
-            (self.given_grad,) = self.forward.numbers((self.grad,))
+            (self.given_grad,) = self.forward.fill(self.grad)
             return
         now.put_grad(self.grad)
         if not now.first:
@@ -131,10 +143,8 @@ class _Backward:
         forward = self.forward
         if forward.now is not None:
             forward.now.check(self._results())
-            return
-        results = {"dqkv": gate.gradients_of(forward.inputs)}
-        gate.compare(forward.given, self.given_grad, results, forward.shape, forward.heads)
-        gate.refuse_overwritten(forward.inputs, forward.given)
+        else:
+            forward.compare({"dqkv": gate.gradients_of(forward.inputs)}, self.given_grad)
 
 
 def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pass]]:

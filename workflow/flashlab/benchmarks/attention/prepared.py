@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from flashlab.benchmarks.attention.gate import TOLERANCES
+from flashlab.benchmarks.attention.gate import TOLERANCES, attend
 from flashlab.benchmarks.attention.inputs import random_inputs, separated
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring.failures import IncorrectError
@@ -35,25 +35,6 @@ Entry = tuple[int, object, torch.Tensor, float]
 _norm, _mul = torch.linalg.vector_norm, torch.mul
 
 _random = random.Random()  # a kernel may seed the module's
-
-
-def attend(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, rows: torch.Tensor | None
-) -> tuple[torch.Tensor, ...]:
-    """Output and gradient of q from q, g (…, T, D), of `rows` (T,) if causal, and k, v (…, S, D).
-
-    Beside them the gradient of the scores, scaled, and the weights, (…, T, S) each: with them
-    these queries add dsᵀ·q to the gradient of k, and pᵀ·g to that of v.
-    """
-    scale = q.shape[-1] ** -0.5
-    scores = q @ k.mT * scale  # (…, T, S)
-    if rows is not None:
-        later = torch.arange(k.shape[-2], device=k.device) > rows[:, None]
-        scores.masked_fill_(later, -torch.inf)
-    p = scores.softmax(-1)
-    out = p @ v
-    ds = p * (g @ v.mT - (g * out).sum(-1, keepdim=True)) * scale
-    return out, ds @ k, ds, p
 
 
 def _entries(*known: tuple[int, object, torch.Tensor]) -> list[Entry]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+SHARED = "num_kv_heads"
+"""The parameter that not every kernel takes, and that may be left out."""
 
 
 @dataclass(frozen=True, order=True)
@@ -24,7 +27,7 @@ class Shape:
 
     def __post_init__(self) -> None:
         if self.num_kv_heads == self.num_heads:
-            object.__setattr__(self, "num_kv_heads", 0)
+            object.__setattr__(self, SHARED, 0)
 
     @property
     def head_dim(self) -> int:
@@ -42,27 +45,18 @@ class Shape:
         return self.num_heads // self.kv_heads
 
     @property
-    def beyond(self) -> frozenset[str]:
+    def beyond(self) -> set[str]:
         """The parameters that not every kernel takes, of those that are not as by default."""
-        return BEYOND.intersection(self.parameters)
+        return {SHARED} & {*self.parameters}
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The sizes and the mask by name, without what is as by default."""
         values = asdict(self)
-        return {f.name: values[f.name] for f in fields(self) if values[f.name] != f.default}
+        return values if self.num_kv_heads else {n: values[n] for n in values if n != SHARED}
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Shape:
         """The shape among the keys of a mapping; KeyError for one without a default."""
-        return cls(
-            **{
-                field.name: parameters[field.name]
-                for field in fields(cls)
-                if field.default is MISSING or field.name in parameters
-            }
-        )
-
-
-BEYOND = frozenset(field.name for field in fields(Shape) if field.default is not MISSING)
-"""The parameters that not every kernel takes: those with a default."""
+        given = {field.name: parameters[field.name] for field in fields(cls)[:-1]}
+        return cls(**given, num_kv_heads=parameters.get(SHARED, 0))

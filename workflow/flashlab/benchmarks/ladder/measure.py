@@ -134,10 +134,8 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
         timings["copy_in_time"] = _few_calls(partial(step.copy_in, *arrays), protocol, where)
         timings["copy_out_time"] = _few_calls(partial(step.copy_out, out), protocol, where)
     states += environment.gpu_states(where)
-    warnings = [
-        *environment.timing_warnings(timings),
-        *environment.state_warnings(load.foreign_share(), states),
-    ]
+    warnings = environment.timing_warnings(timings)
+    warnings += environment.state_warnings(load.foreign_share(), states)
     if where == "cpu":  # of whose times nothing is said
         warnings = [{"code": "simulated"}]
     metrics = {name: timing.to_json() for name, timing in timings.items()}

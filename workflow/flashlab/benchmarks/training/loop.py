@@ -80,7 +80,7 @@ class Trainer:
     """A model in training: `step` is one iteration, from zeroed gradients to new weights.
 
     `forward` computes the loss of a micro-batch: the model, or the model compiled if the run says
-    so. float16 needs its gradients scaled.
+    so. float16 needs its gradients scaled. `stopped` is ``interval``, ``time`` or ``count``.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Trainer:
         self._batches = batches(tokens, run)
         self._optimizer = _optimizer(model, settings, run["device"])
         self._scaler = torch.amp.GradScaler(run["device"], enabled=run["dtype"] == "float16")
-        self._iteration = 0
+        self._iteration, self.stopped = 0, "count"
 
     def step(self) -> float:
         """One iteration; its loss, the mean over the micro-batches. Waits for the device twice."""
@@ -113,12 +113,12 @@ class Trainer:
         self._iteration += 1
         return float(total)
 
-    def train(self, report: Callable[[int, float, float], None]) -> str:
+    def train(self) -> Iterator[tuple[int, float, float]]:
         """Iterate until the 95% interval of the median time is narrow enough, or time is spent.
 
-        At least `min_iters` iterations after the warm-up, and at most `max_iters` in all. `report`
-        is given the number of each iteration, its loss (nats), and its time (s) between two waits
-        for the device. Returns why no more followed: ``interval``, ``time`` or ``count``.
+        At least `min_iters` iterations after the warm-up, and at most `max_iters` in all. Gives the
+        number of each, its loss (nats), and its time (s) between two waits for the device; then
+        `stopped` says why no more followed.
         """
         device, steady, deadline = self.run["device"], list[float](), math.inf
         for iteration in range(1, self.settings["max_iters"] + 1):
@@ -127,7 +127,7 @@ class Trainer:
             loss = self.step()
             synchronize(device)
             spent = perf_counter() - begin
-            report(iteration, loss, spent)
+            yield iteration, loss, spent
             if iteration == WARM_UP_ITERATIONS:
                 deadline = perf_counter() + self.settings["max_seconds"]
             if iteration <= WARM_UP_ITERATIONS:
@@ -136,8 +136,7 @@ class Trainer:
             if len(steady) < self.settings["min_iters"] or len(steady) % LOOK_EVERY:
                 continue
             half_width = median_interval(steady).relative_half_width
-            if half_width <= self.settings["relative_interval"]:
-                return "interval"
-            if perf_counter() >= deadline:
-                return "time"
-        return "count"
+            is_reached = half_width <= self.settings["relative_interval"]
+            if is_reached or perf_counter() >= deadline:
+                self.stopped = "interval" if is_reached else "time"
+                return

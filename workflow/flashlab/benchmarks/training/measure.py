@@ -85,59 +85,48 @@ def _process_mib(device: str) -> float | None:
 
 def _train(
     model: GPT, tokens: torch.Tensor, run: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[Forward, dict[str, Any], list[float], dict[str, Any]]:
+) -> tuple[Forward, dict[str, Any]]:
     """Train; then, with all else measured, profile a few further iterations on a GPU.
 
-    Returns the model as trained (compiled or not), the metrics of a record without those that are
-    not known, the loss of each iteration, and the details.
+    Returns the model as trained (compiled or not), and of the record the metrics that are known,
+    the loss of each iteration, warnings and details.
     """
     device = run["device"]
     watch, on_gpu = clocks.Watch(device), device == "cuda"
+    load, states = environment.LoadMeter(), environment.gpu_states(device)
     losses, steady = list[float](), list[float]()
-    first_step = compile_time = 0.0
-    joules: list[float | None] = []
-    begin = perf_counter()
+    begin, first_step, compile_time, joules = perf_counter(), 0.0, 0.0, None
     trainer = Trainer(model, tokens, run, settings)
-
-    def report(iteration: int, loss: float, seconds: float) -> None:
-        nonlocal first_step, compile_time
+    for iteration, loss, seconds in trainer.train():
         if iteration == 1:
             first_step, compile_time = perf_counter() - begin, _compile_seconds()
         if iteration > WARM_UP_ITERATIONS:
-            steady.append(seconds * 1e3)
+            steady.append(seconds)
             watch.look()
         losses.append(loss)
         _print_progress(iteration, loss, seconds)
         if iteration == WARM_UP_ITERATIONS and on_gpu:
-            joules.append(energy.consumed())
-
-    stopped = trainer.train(report)
-    joules += [energy.consumed()] if on_gpu else []
-    known = [reading for reading in joules if reading is not None]
+            joules = energy.consumed()
+    used = energy.consumed() if on_gpu else None
     allocated = torch.cuda.max_memory_allocated() if on_gpu else 0
     process_mib, clock = _process_mib(device), watch.seen()
+    states += environment.gpu_states(device)
+    state = environment.state_warnings(load.foreign_share(), states)
     busy = busy_iteration(trainer.step, device) if on_gpu else None
+    timing = Timing(float(np.median(steady)), tuple(steady), trainer.stopped)
     measured: dict[str, tuple[str, float | None]] = {
         "first_step": ("s", first_step),
         "compile_time": ("s", compile_time or None),
         "peak_memory": ("MiB", allocated / MIB),
         "process_memory": ("MiB", process_mib),
-        "energy": ("J", (known[1] - known[0]) / len(steady) if len(known) == 2 else None),
+        "energy": ("J", (used - joules) / len(steady) if used and joules else None),
         "gpu_busy_time": ("ms", busy and busy[0]),
         "kernels": ("1", busy and busy[1]),
     }
-    metrics: dict[str, Any] = {
-        "iteration_time": {
-            "unit": "ms",
-            "value": float(np.median(steady)),
-            "samples": steady,
-            "stopped": stopped,
-        },
-        **{
-            name: {"unit": unit, "value": value}
-            for name, (unit, value) in measured.items()
-            if value is not None
-        },
+    known = {
+        name: {"unit": unit, "value": value}
+        for name, (unit, value) in measured.items()
+        if value is not None
     }
     compiled = {
         "graphs": counters["stats"]["unique_graphs"],
@@ -145,11 +134,16 @@ def _train(
         "attentions_fused": counters["inductor"]["fuse_attention"],
         "seconds_after_first_step": _compile_seconds() - compile_time,
     }
-    details = {"compiled": compiled, **({"clocks": {"iteration_time": clock}} if clock else {})}
-    return trainer.forward, metrics, losses, details
+    clock_of = {"clocks": {"iteration_time": clock}} if clock else {}
+    return trainer.forward, {
+        "metrics": {"iteration_time": timing.to_json(), **known},
+        "curves": {"loss": losses},
+        "details": {"compiled": compiled, **clock_of},
+        "warnings": [*environment.timing_warnings({"iteration_time": timing}), *state],
+    }
 
 
-def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
+def measure(kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
     """Train, then check the gradients; each raises what the implementation raises.
 
     What torch.compile keeps between processes is kept in a folder of this run's own, so that each
@@ -158,54 +152,39 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     """
     with tempfile.TemporaryDirectory(prefix="flashlab-compiled-") as folder:
         os.environ.update({name: str(Path(folder, name.lower())) for name in CACHES})
-        return _measure(kernel, run, protocol)
+        device, text = run["device"], corpus.synthesize(TEXT_SEED)
+        numbers, vocab_size = corpus.encode(text)
+        tokens = torch.tensor(numbers)
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        new_model = partial(_model, kernel, run, settings, vocab_size)
+        model = new_model()
+        synchronize(device)
+        forward, record = _train(model, tokens, run, settings)
+        parameters = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
+        record["details"] |= {
+            "parameters": parameters,
+            "text": {
+                "name": "synthetic",
+                "sha256": hashlib.sha256(text.encode()).hexdigest(),
+                "characters": len(text),
+                "training_tokens": len(numbers),
+                "vocabulary": vocab_size,
+            },
+        }
+        # The gradients at the initial weights, on a micro-batch of the run's own sizes.
+        gc.collect()
+        torch.manual_seed(run["seed"])
+        model.initialise()
+        model.train(settings["dropout"] == 0)
+        record["gate"] = gate.check_gradients(model, forward, *next(batches(tokens, run)), run)
+        if device == "cpu":
 
+            def two_iterations() -> None:  # whose peak no later one exceeds
+                trainer = Trainer(new_model(), tokens, run, settings)
+                trainer.step()
+                trainer.step()
 
-def _measure(kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    device = run["device"]
-    text = corpus.synthesize(TEXT_SEED)
-    numbers, vocab_size = corpus.encode(text)
-    tokens = torch.tensor(numbers)
-    new_model = partial(_model, kernel, run, settings, vocab_size)
-    load, states = environment.LoadMeter(), environment.gpu_states(device)
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    model = new_model()
-    synchronize(device)
-    forward, metrics, losses, details = _train(model, tokens, run, settings)
-    states += environment.gpu_states(device)
-    share = load.foreign_share()
-    details["parameters"] = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
-    details["text"] = {
-        "name": "synthetic",
-        "sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "characters": len(text),
-        "training_tokens": len(numbers),
-        "vocabulary": vocab_size,
-    }
-    # The gradients at the initial weights, on a micro-batch of the run's own sizes.
-    gc.collect()
-    torch.manual_seed(run["seed"])
-    model.initialise()
-    model.train(settings["dropout"] == 0)
-    compared = gate.check_gradients(model, forward, *next(batches(tokens, run)), run)
-    if device == "cpu":
-
-        def two_iterations() -> None:  # whose peak no later one exceeds
-            trainer = Trainer(new_model(), tokens, run, settings)
-            trainer.step()
-            trainer.step()
-
-        metrics["peak_memory"]["value"] = memory.peak_memory(two_iterations, "cpu") / MIB
-    steady = metrics["iteration_time"]
-    timing = Timing(steady["value"] / 1e3, tuple(steady["samples"]), steady["stopped"])
-    return {
-        "metrics": metrics,
-        "curves": {"loss": losses},
-        "gate": compared,
-        "details": details,
-        "warnings": [
-            *environment.timing_warnings({"iteration_time": timing}),
-            *environment.state_warnings(share, states),
-        ],
-    }
+            peak = memory.peak_memory(two_iterations, "cpu") / MIB
+            record["metrics"]["peak_memory"]["value"] = peak
+        return record
