@@ -70,12 +70,12 @@ def mask_of(N: int) -> object:
     return create_block_mask(lambda b, h, t, s: t >= s, None, None, N, N, "cuda")
 
 
-torch._functorch.config.donated_buffer = False
 flex = torch.compile(flex_attention, dynamic=False)
 
 
 def by_flex(*qkv: Tensor, causal: bool) -> Tensor:
     """FlexAttention, compiled."""
+    torch._functorch.config.donated_buffer = False
     mask = mask_of(qkv[0].shape[1]) if causal else None
     return flex(*(x.transpose(1, 2) for x in qkv), block_mask=mask).transpose(1, 2)
 
