@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.ladder.step import Array
-from flashlab.measuring.protocols import Timing
 
 PROGRAM = (sys.executable, "-m", "flashlab", "hw4")
 
@@ -49,10 +48,15 @@ def time_process(step: str, q: Array, k: Array, v: Array, times: int) -> dict[st
             file.write(struct.pack("<iii", *q.shape))
             for batch in zip(q, k, v, strict=True):
                 file.writelines(matrix.tobytes() for matrix in batch)
-            runs = [run_program(step, source, target) for _ in range(times)]
-    parts = {name: tuple(run[name] for run in runs) for name in runs[0]}
+        runs = [run_program(step, source, target) for _ in range(times)]
+    samples = {name: [1e3 * run[name] for run in runs] for name in runs[0]}
     return {
-        f"process_{name}": Timing(statistics.median(seconds), seconds, "count").to_json()
-        for name, seconds in parts.items()
-        if min(seconds) > 0
+        f"process_{name}": {
+            "unit": "ms",
+            "value": statistics.median(of_part),
+            "samples": of_part,
+            "stopped": "count",
+        }
+        for name, of_part in samples.items()
+        if min(of_part) > 0
     }
