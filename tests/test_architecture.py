@@ -1,72 +1,51 @@
-"""The design's floors: who may import whom."""
+"""The design's floors: who may import whom, and which files a module stands on."""
 
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, module_name, renewed
 
+from flashlab.report.software import STAGES
 from flashlab.sources import PACKAGE, imports, sources_of
 
-MEASURED_BY = {
-    name
-    for name in MODULES
-    if name.startswith("flashlab.benchmarks.")
-    and name.endswith(
-        (".measure", ".gate", ".inputs", ".prepared", ".training.busy", ".loop", ".training.model")
-    )
-}
-MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}
-COMMANDS = {
-    name
-    for name in MODULES
-    if name.startswith(
-        (
-            "flashlab.checking",
-            "flashlab.compare.bench",
-            "flashlab.compare.command",
-            "flashlab.compare.interleave",
-            "flashlab.compare.profile",
-            "flashlab.compare.targets",
-            "flashlab.hw4",
-        )
-    )
-}
+
+def modules(*beginnings: str) -> set[str]:
+    """The modules of the package whose names begin so."""
+    return {n for n in MODULES if n.startswith(tuple(f"flashlab.{each}" for each in beginnings))}
+
+
+def names_of(module: str) -> set[str]:
+    """A module and all that it stands on."""
+    return {module_name(path) for path in sources_of(module)}
+
+
+ENDS = (".measure", ".gate", ".inputs", ".prepared", ".training.busy", ".loop", ".training.model")
+MEASURED_BY = {name for name in modules("benchmarks.") if name.endswith(ENDS)}
+MEASURING = MEASURED_BY | modules("measuring")
+COMMANDS = modules("checking", "hw4") | modules(
+    *(f"compare.{name}" for name in ("bench", "command", "interleave", "profile", "targets"))
+)
 """The packages that measure without a plan: the commands of kernel authors and homework 4."""
-HW4_JUDGE = {"flashlab.hw4.judge"}
-CHECKING_WORKER = {"flashlab.checking.worker"}
-TORCHLESS_MEASURING = {
-    "flashlab.measuring",
-    "flashlab.measuring.devices",
-    "flashlab.measuring.supervise",
-    "flashlab.measuring.supervised",
-}
+WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.devices", "measuring.supervise")}
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
-FACE = {
-    *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
-    *("flashlab.benchmarks.implementations", "flashlab.config"),
-    "flashlab.lab5",
-    *(f"flashlab.lab5.{part}" for part in ("assigning", "checks", "documents", "importing")),
-    *(f"flashlab.lab5.{part}" for part in ("possible", "results", "said", "words")),
-    *("flashlab.devices", "flashlab.files", "flashlab.forks"),
-    *("flashlab.records", "flashlab.runs"),
-    "flashlab.plan",
-    *(f"flashlab.plan.{part}" for part in ("datasets", "experiments", "make", "runs", "value")),
-    *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
-    *("flashlab.labels", "flashlab.telling.glyphs", "flashlab.untrusted"),
-}
+PUBLIC = """
+    benchmarks.attention benchmarks.attention.costs benchmarks.attention.declaration
+    benchmarks.attention.shape benchmarks.implementations config devices files forks labels
+    lab5 lab5.assigning lab5.checks lab5.documents lab5.importing lab5.possible lab5.results
+    lab5.said lab5.words plan plan.datasets plan.experiments plan.make plan.runs plan.value
+    records report.attached report.page report.rebuild report.render runs telling.glyphs untrusted
+"""
 """The modules that a package beside flashlab may import: readers, renderers and the plan."""
+GROUND = "files runs records devices kernel_sources syntax untrusted labels"
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 
 def names_torch(path: Path) -> bool:
-    return any(name == "torch" or name.startswith("torch.") for name in imports(path))
+    return any(name.split(".")[0] == "torch" for name in imports(path))
 
 
 def test_the_import_graph_has_no_circle() -> None:
@@ -75,44 +54,57 @@ def test_the_import_graph_has_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # its CycleError names the modules
 
 
-def names_of(module: str) -> set[str]:
-    return {module_name(path) for path in sources_of(module)}
-
-
 def test_the_ground_floor_depends_on_nothing_above_it() -> None:
-    floor = {"flashlab.files", "flashlab.runs", "flashlab.records", "flashlab.devices"}
-    floor |= {"flashlab.kernel_sources", "flashlab.syntax"}
-    floor |= {"flashlab.untrusted", "flashlab.labels"}
-    floor |= {name for name in MODULES if name.startswith("flashlab.benchmarks.")}
-    floor -= MEASURED_BY
-    above = {name for module in floor for name in names_of(module)} - floor
-    assert above == set()
+    floor = {f"flashlab.{name}" for name in GROUND.split()} | modules("benchmarks.") - MEASURED_BY
+    assert {name for module in floor for name in names_of(module)} == floor
 
 
-@pytest.mark.parametrize("module", sorted(MEASURED_BY))
+@pytest.mark.parametrize("module", sorted({"flashlab.measuring.child", *MEASURED_BY}))
 def test_what_measures_depends_on_no_declaration_and_no_reader_of_records(module: str) -> None:
     """So that an edited label, cost or reader moves no record's digest."""
-    used = names_of(module) | names_of("flashlab.measuring.child")
+    used = names_of(module)
     assert not {name for name in used if name.endswith((".declaration", ".costs", ".records"))}
-    assert (
-        not {"flashlab.runs", "flashlab.benchmarks.registry", "flashlab.analysis.experiment"} & used
-    )
+    assert not {"flashlab.runs", "flashlab.benchmarks.registry"} & used
+
+
+DECIDING = {f"plan.{name}" for name in ("make", "runs", "identity", "datasets")} | {"machine"}
+"""What decides the names of records."""
 
 
 @pytest.mark.parametrize(
-    ("stage", "later"),
+    ("stage", "apart"),
     [
-        ("plan.make", ["analysis", "figures", "report"]),
-        ("analysis.tables", ["figures", "report"]),
-        ("story.stage", ["figures", "report"]),
-        ("figures.stage", ["report"]),
+        ("plan.make", {"analysis", "figures", "report"}),
+        ("analysis.tables", {"figures", "report"}),
+        ("story.stage", {"figures", "report"}),
+        ("figures.stage", {"report"}),
+        *((stage, {"config", *DECIDING}) for stage in (*STAGES, "analysis.verdict_changes")),
     ],
 )
-def test_no_stage_depends_on_a_later_one(stage: str, later: list[str]) -> None:
-    below = {module_name(path).split(".")[1] for path in sources_of(f"flashlab.{stage}")
-             if path != PACKAGE / "__init__.py"}  # fmt: skip
-    assert below.isdisjoint(later)
-    assert "benchmarks" in below
+def test_no_stage_depends_on_a_later_one_or_after_the_records_on_their_names(
+    stage: str, apart: set[str]
+) -> None:
+    below = names_of(f"flashlab.{stage}")
+    assert f"flashlab.{stage}" in below and len(below) > 10
+    forbidden = {f"flashlab.{each}" for each in apart}
+    assert {n for n in below if n in forbidden or n.rpartition(".")[0] in forbidden} == set()
+
+
+def test_a_module_stands_on_itself_and_on_all_that_it_imports() -> None:
+    assert names_of("flashlab.files") == {"flashlab.files"}
+    costs, shape = (f"flashlab.benchmarks.attention.{name}" for name in ("costs", "shape"))
+    assert names_of(costs) == {costs, shape}
+    for path in PACKAGE.rglob("*.py"):
+        expected: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                expected.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module
+                expected |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        assert imports(path) == expected, path
+    with pytest.raises(ModuleNotFoundError, match=r"flashlab\.no_such_stage"):
+        sources_of("flashlab.no_such_stage")
 
 
 def test_what_measures_is_imported_by_what_needs_no_plan_alone() -> None:
@@ -120,57 +112,30 @@ def test_what_measures_is_imported_by_what_needs_no_plan_alone() -> None:
     assert {name for name in others if imported_modules(name) & MEASURING} == set()
 
 
-def test_grading_is_imported_by_nothing_beside_it() -> None:
-    """The command line names its functions, and imports them as they are called."""
-    importers = {name for name in set(MODULES) - OF_GRADING if imported_modules(name) & OF_GRADING}
-    assert importers == set()
-
-
-def test_grading_stands_on_the_public_face_of_flashlab_alone() -> None:
-    used = {name for module in OF_GRADING for name in imported_modules(module)} - OF_GRADING
-    assert used <= FACE
-    private = [
-        (module, alias.name)
-        for module in OF_GRADING
-        for node in ast.walk(ast.parse(MODULES[module].read_bytes()))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name.startswith("_")
-    ]
-    assert private == []
-
-
-@pytest.mark.parametrize("word", ["grading", "submissions", "reproduce", "pdf="])
-def test_the_pipeline_does_not_mention_grading(root: Path, word: str) -> None:
-    """All of it is in one file of rules, so that it can be read, changed or left out alone."""
-    pipeline = {*root.joinpath("workflow", "rules").glob("*.smk")}
-    pipeline -= {root / "workflow" / "rules" / "grades.smk"}
-    pipeline |= {MODULES[f"flashlab.plan.{name}"] for name in ("make", "runs", "value")}
-    mentions = {path.name for path in pipeline if word in path.read_text(encoding="utf-8").lower()}
-    assert mentions == set()
-
-
 def test_only_measuring_the_check_and_kernels_import_torch() -> None:
     importers = {name for name, path in MODULES.items() if names_torch(path)}
-    assert importers <= MEASURING - TORCHLESS_MEASURING | CHECKING_WORKER | HW4_JUDGE
+    allowed = MEASURING - WITHOUT_TORCH | {"flashlab.checking.worker", "flashlab.hw4.judge"}
+    assert importers <= allowed
     assert "flashlab.measuring.child" in importers
     assert all(names_torch(path) for path in KERNELS if path.parent.name == "kernels")
 
 
-def test_torch_is_not_even_loaded_by_anything_but_the_measuring_process(root: Path) -> None:
-    with_torch = MEASURING | CHECKING_WORKER | HW4_JUDGE
-    torchless = sorted(set(MODULES) - with_torch | TORCHLESS_MEASURING)
-    code = (
-        "import importlib, sys\n"
-        "for name in sys.argv[1:]:\n"
-        "    importlib.import_module(name)\n"
-        "    assert 'torch' not in sys.modules, name"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code, *torchless],
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-        check=True,
-    )
+def test_grading_stands_on_the_public_face_of_flashlab_alone_and_nothing_on_it() -> None:
+    """The command line names its functions, and imports them as they are called."""
+    used = {name for module in OF_GRADING for name in imported_modules(module)} - OF_GRADING
+    assert used <= {f"flashlab.{name}" for name in PUBLIC.split()}
+    assert not {n for n in set(MODULES) - OF_GRADING if imported_modules(n) & OF_GRADING}
+    names = {name for module in OF_GRADING for name in imports(MODULES[module])}
+    assert not [name for name in names if "._" in name and name.startswith("flashlab")]
+
+
+def test_the_pipeline_does_not_mention_grading() -> None:
+    """All of it is in one file of rules, so that it can be read, changed or left out alone."""
+    rules = PACKAGE.parent / "rules"
+    pipeline = {*rules.glob("*.smk")} - {rules / "grades.smk"}
+    pipeline |= {MODULES[f"flashlab.plan.{name}"] for name in ("make", "runs", "value")}
+    text = "".join(path.read_text(encoding="utf-8").lower() for path in pipeline)
+    assert not [w for w in ("grading", "submissions", "reproduce", "pdf=") if w in text]
 
 
 def test_kernels_import_nothing_of_the_package() -> None:

@@ -1,35 +1,21 @@
-"""The modules that a call loads before it begins: most of the time of a short job."""
+"""The modules that a call loads before it begins, most of the time of a short job; requirements."""
 
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
+from planted.project import ROOT
 
 LARGE = {
     *("torch", "numpy", "scipy", "pandas", "matplotlib", "seaborn", "weasyprint", "jinja2"),
     *("pikepdf", "pydantic", "jsonschema", "rich"),
 }
-
-
-def _loaded(root: Path, module: str) -> list[str]:
-    """The modules that are there once a fresh interpreter has imported this one."""
-    code = f"import json, sys, {module}; print(json.dumps([*sys.modules]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    loaded: list[str] = json.loads(done.stdout)
-    return loaded
 
 
 @pytest.mark.parametrize(
@@ -45,10 +31,15 @@ def _loaded(root: Path, module: str) -> list[str]:
         ("flashlab.report.render", {"numpy", "pandas", "scipy", "jinja2", "weasyprint"}, 1500),
     ],
 )
-def test_a_call_loads_no_more_than_it_needs(
-    root: Path, module: str, large: set[str], most: int
-) -> None:
-    loaded = _loaded(root, module)
+def test_a_call_loads_no_more_than_it_needs(module: str, large: set[str], most: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    loaded = done.stdout.split()
     assert {name.partition(".")[0] for name in loaded} & LARGE == large
     assert len(loaded) <= most
 
@@ -60,44 +51,36 @@ NOT_IMPORTED = {
 """Requirements that are called, read as files, or part of another one."""
 
 
-def _imported(*places: Path) -> set[str]:
-    """The top-level modules that the Python files at these places import."""
-    files = [file for place in places for file in (place, *place.rglob("*.py"))]
+def imported(*places: str) -> set[str]:
+    """The top-level modules of others that the Python files at these places import."""
     found = set()
-    for file in filter(Path.is_file, files):
+    for file in (file for place in places for file in ROOT.glob(place)):
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 found.add(str(node.module))
-    return {name.partition(".")[0] for name in found}
+    ours = {p.stem for at in (".", "workflow", "tests", "perf") for p in ROOT.glob(f"{at}/*")}
+    ours |= {"flash_attn"}  # installed by itself
+    return {name.partition(".")[0] for name in found} - sys.stdlib_module_names - ours
 
 
-def test_the_requirements_are_what_is_imported(root: Path) -> None:
+def test_the_requirements_are_what_is_imported() -> None:
     lab, development = (
-        set(re.findall(r"^[a-z][\w-]*", root.joinpath(file).read_text(), re.MULTILINE))
-        for file in ("envs/cpu/requirements.in", "envs/dev/requirements.in")
+        {*re.findall(r"^[a-z][\w-]*", (ROOT / "envs" / file).read_text(), re.MULTILINE)}
+        for file in ("cpu/requirements.in", "dev/requirements.in")
     )
-    ours = {
-        path.stem
-        for folder in (".", "workflow", "tests", "perf")
-        for path in root.glob(f"{folder}/*")
-    }
     brought_by = packages_distributions()
-
-    def names(module: str) -> set[str]:
-        """The PyPI names of the packages that have this module, or a part of this namespace."""
-        return {name.lower().replace("_", "-") for name in brought_by.get(module, [module])}
-
-    def check(modules: set[str], required: set[str]) -> set[str]:
-        """Which of the requirements the modules are; each must be one."""
-        others = modules - sys.stdlib_module_names - ours - {"flash_attn"}  # installed by itself
-        assert {module for module in others if not names(module) & required} == set()
-        return {name for module in others for name in names(module) & required}
-
+    used = set()
     # PyTorch's CUDA build brings Triton; without it, the kernels that it compiles are unsupported.
-    used = check(_imported(root / "workflow", root / "kernels", root / "lab5.py"), lab | {"triton"})
-    used |= check(_imported(root / "tests", root / "perf"), lab | development)
+    for places, required in (
+        (("workflow/**/*.py", "kernels/**/*.py", "lab5.py"), lab | {"triton"}),
+        (("tests/**/*.py", "perf/**/*.py"), lab | development),
+    ):
+        for module in imported(*places):
+            brought = {n.lower().replace("_", "-") for n in brought_by.get(module, [module])}
+            assert brought & required, module
+            used |= brought & required
     types = re.compile("types-.*|.*-stubs")
     unused = (lab | development) - used
     assert {name for name in unused if not types.fullmatch(name)} == NOT_IMPORTED

@@ -1,46 +1,86 @@
+"""What a call plans: which runs, under which names, and the files that each stage reads."""
+
 from __future__ import annotations
 
 import copy
+import json
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from planted.course import result_of, write_results
+from planted.project import ROOT
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import implementations_of
-from flashlab.config import Layer, resolve_config
+from flashlab.config import ConfigError, Layer
 from flashlab.plan.datasets import Dataset, DatasetError, Entry
+from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.plan.experiments import Experiment, experiments_of, protocol_of, runs_of
-from flashlab.plan.runs import Namer, Planned, plan_local, plan_recorded
-from flashlab.plan.views import style_numbers, views_of
+from flashlab.plan.freezing import check_freezable
+from flashlab.plan.make import make
+from flashlab.plan.runs import Planned, plan_recorded
+from flashlab.plan.value import Plan
+from flashlab.plan.views import style_numbers
 from flashlab.runs import Run
 
-CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
-KERNELS = implementations_of(ATTENTION)
+CONFIG = ROOT / "config" / "config.yaml"
 RUN = attention_run("Flash2", Shape(1, 128, 8, 512, False), "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.05, "timeout_s": 300}
+Config = dict[str, Any]
 
 
-def resolved(**changes: Any) -> dict[str, Any]:
-    config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    config["experiments"][0].update(changes)
-    return resolve_config([Layer(str(CONFIG), config)], ["Pytorch", "Flash2"])
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def config() -> Config:
+    return {**yaml.safe_load(CONFIG.read_text(encoding="utf-8")), "device": "cpu"}
+
+
+def planned(config: Config, **call: Any) -> Plan:
+    """A call with this configuration file and these keys on the command line."""
+    return make(Layer(str(CONFIG), config), [Layer("--config", call)])
+
+
+def resolved(config: Config) -> Config:
+    return dict(planned(config).config)
 
 
 # Which runs
 
 
-def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
-    runs = {*runs_of(experiments_of(resolved(), ATTENTION, ("float16", "cuda")))}
+def test_the_default_configuration_is_the_labs_list(config: Config) -> None:
+    """On CUDA; on a CPU 32 runs, each in three processes, and of each end's counters."""
+    runs = {*runs_of(experiments_of(resolved(config), ATTENTION, ("float16", "cuda")))}
     expected = {Shape(16, n, 32, 2048, c) for n in (128, 256, 512, 1024) for c in (False, True)}
     expected |= {Shape(b, 512, 32, 2048, True) for b in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, h, 2048, True) for h in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, 32, e, True) for e in (512, 1024, 2048, 4096)}
     assert {Shape.of(run) for run in runs} == expected
     assert (len(expected), len(runs)) == (17, 34)
+    on_cpu = planned(config)
+    timed = on_cpu.orders.keys() - {*on_cpu.counters}
+    assert (len(timed), len(on_cpu.counters)) == (3 * 32, 20)
+    assert {*on_cpu.records} == on_cpu.orders.keys()
+
+
+def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
+    preview, whole = planned(config, quick=True), planned(config)
+    assert preview.orders.keys() < whole.orders.keys() and not preview.counters
+    assert {order["process"] for order in preview.orders.values()} == {0}
+    for name in preview.experiments.keys() - {"summary"}:
+        (view,) = (v for path, v in preview.views.items() if path.endswith(f"sweeps/{name}.json"))
+        assert len({run[view["sweep"]] for run in view["runs"]}) == 2
+    with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
+        check_freezable(planned(config, quick=True, name="mine"))
 
 
 @pytest.mark.parametrize(
@@ -54,70 +94,130 @@ def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
     ],
 )
 def test_lists_beside_the_sweep_go_with_it_and_sizes_of_heads_follow(
-    block: dict[str, Any], expected: list[tuple[int, int, int]]
+    config: Config, block: Config, expected: list[tuple[int, int, int]]
 ) -> None:
     block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
-    config = resolved(sweep="head_dim", cuda=block, cpu=block)
-    (_, experiment, *_) = experiments_of(config, ATTENTION, ("float32", "cpu"))
-    assert experiment.sweep == "head_dim"
-    assert [Shape.of(run) for run in experiment.runs[::2]] == [
-        Shape(8, *sizes, False) for sizes in expected
-    ]
+    config["experiments"][0] |= {"sweep": "head_dim", "cuda": block, "cpu": block}
+    (_, swept, *_) = experiments_of(resolved(config), ATTENTION, ("float32", "cpu"))
+    assert swept.sweep == "head_dim"
+    assert [Shape.of(run) for run in swept.runs[::2]] == [Shape(8, *s, False) for s in expected]
 
 
-NAMER = Namer(ATTENTION, KERNELS, Path("records"), "a CPU")
-
-
-def planned_in(config: dict[str, Any]) -> Planned:
-    experiments = experiments_of(config, ATTENTION, ("float32", "cpu"))
-    return plan_local(experiments, config, protocol_of(config, "cpu"), None, NAMER)
-
-
-def test_further_processes_of_a_run_have_records_of_their_own() -> None:
-    three = planned_in({**resolved(), "replicates": {"cuda": 9, "cpu": 3}})
-    for run, entries in three.processes.items():
-        assert [entry.process for entry in entries] == [0, 1, 2]
-        assert "-cpu-process2-" in entries[2].path.name
-        assert [NAMER.order(entry)["process"] for entry in entries] == [0, 1, 2]
-        assert len({*three.files_of([run])}) == 3
+def test_further_processes_of_a_run_have_records_of_their_own(config: Config) -> None:
+    three = planned({**config, "replicates": {"cuda": 9, "cpu": 3}})
+    timed = three.orders.keys() - {*three.counters}
+    processes = [three.orders[name]["process"] for name in timed]
+    assert {p: processes.count(p) for p in range(3)} == {0: 32, 1: 32, 2: 32}
+    assert all(("-process2-" in name) == (three.orders[name]["process"] == 2) for name in timed)
     for count in (1, 2, 5):  # how many there are decides no name
-        found = planned_in({**resolved(), "replicates": count}).processes
-        assert all(found[run][:3] == entries[:count] for run, entries in three.processes.items())
+        other = planned({**config, "replicates": count})
+        both = {name: o for name, o in three.orders.items() if o["process"] < count}
+        assert other.orders.keys() >= both.keys() and (count > 2 or len(other.orders) == len(both))
 
 
-def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations() -> None:
-    config = {**resolved(replicates={"Flash2": 3}), "replicates": 2}
-    counts = {run: len(entries) for run, entries in planned_in(config).processes.items()}
-    more = {run for run, count in counts.items() if count == 3}
-    assert {*counts.values()} == {2, 3}
-    assert {run.implementation for run in more} == {"Flash2"}
-    assert {run["seq_len"] for run in more} == {*config["experiments"][0]["cpu"]["seq_len"]}
+def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations(
+    config: Config,
+) -> None:
+    config["replicates"] = 2
+    config["experiments"][0]["replicates"] = {"Flash2": 3}
+    thirds = [o["run"] for o in planned(config).orders.values() if o["process"] == 2]
+    assert {run["implementation"] for run in thirds} == {"Flash2"}
+    assert {run["seq_len"] for run in thirds} == {*config["experiments"][0]["cpu"]["seq_len"]}
 
 
-# What decides nothing
-
-
-def test_titles_figures_and_languages_decide_no_name() -> None:
-    def names(config: dict[str, Any]) -> set[str]:
-        return {entry.path.name for entry in planned_in(config).entries}
-
-    other = resolved(title={"zh_TW": "別的", "en": "Other"}, figures=["rate"], name="other")
-    other["languages"], other["baseline"] = ["en"], "Flash2"
-    other["measure"]["lab5"]["repeats"] = 99
-    assert names(other) == names(resolved())
-
-
-def test_the_protocol_holds_only_what_it_depends_on() -> None:
-    config = copy.deepcopy(resolved())
+def test_the_protocol_holds_only_what_it_depends_on(config: Config) -> None:
+    config = copy.deepcopy(resolved(config))
     assert protocol_of(config, "cuda") == PROTOCOL
-    assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 0.2}
     config["measure"]["sampled"]["max_seconds"] = 2
-    assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
     config["measure"]["sampled"]["energy_seconds"] = 1  # which only a GPU tells
     assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
     assert protocol_of(config, "cuda")["energy_seconds"] == 1
     config["measure"]["protocol"] = "lab5"
     assert protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
+
+
+# What a change of the configuration changes: files of the plan, and so jobs (the first test of
+# test_pipeline_reruns.py), and no name of a record
+
+
+def of_first(**keys: Any) -> Callable[[Config], Any]:
+    return lambda config: config["experiments"][0].update(keys)
+
+
+EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
+RECORDS = " ".join(f"records/{name}.json" for name in ("summary", *EXPERIMENTS))
+LOOKS = " ".join(
+    f"{of}/{name}.json" for of in ("experiments", "sweeps") for name in ("summary", *EXPERIMENTS)
+)
+CHANGES: dict[str, tuple[Callable[[Config], Any], str]] = {
+    "more time": (lambda c: c.update(measure={"timeout_s": 600}), "config.json"),
+    "the author": (lambda c: c.update(author={"name": "x"}), "config.json"),
+    "processes on GPUs": (lambda c: c.update(replicates={"cuda": 9, "cpu": 3}), ""),
+    "processes": (lambda c: c.update(replicates=2), f"{RECORDS}"),
+    "measured again": (lambda c: c.update(again="all"), ""),
+    "the baseline": (lambda c: c.update(baseline="Flash2"), f"config.json {LOOKS}"),
+    "a language": (lambda c: c.update(languages=["en"]), "config.json languages.json"),
+    "a title": (of_first(title={"zh_TW": "x", "en": "y"}), "config.json titles.json"),
+    "figures": (of_first(figures=["rate"]), "config.json experiments/seq_len.json"),
+    "the order of implementations": (
+        of_first(implementations=["Flash2", "Pytorch"]),
+        "config.json experiments/seq_len.json sweeps/seq_len.json "
+        "experiments/summary.json sweeps/summary.json",
+    ),
+    "an experiment less": (
+        lambda c: c["experiments"].pop(),
+        "config.json experiments.json titles.json experiments/emb_dim.json records/emb_dim.json "
+        "sweeps/emb_dim.json",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_reaches_the_files_of_the_plan_that_it_touches_and_no_records_name(
+    config: Config, what: str
+) -> None:
+    change, files = CHANGES[what]
+    before = planned(config)
+    change(config)
+    after = planned(config)
+    one, other = before.views, after.views
+    differing = {name for name in one.keys() | other if one.get(name) != other.get(name)}
+    changed = {name.removeprefix("results/local/plan/") for name in differing}
+    assert changed == {*files.split()}
+    assert after.orders.keys() <= before.orders.keys()
+
+
+def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_alone_are_not(
+    config: Config,
+) -> None:
+    ceilings = Path(str(planned(config).ceilings))
+    ceilings.parent.mkdir(parents=True)
+    ceilings.write_text("{}")
+    assert ceilings.as_posix() not in planned(config).redo
+    write_digests(ceilings)
+    ceilings.write_text("[]")
+    assert planned(config).redo[ceilings.as_posix()] == CHANGED
+    assert ceilings.as_posix() in planned(config, again="all").redo
+
+
+def test_an_implementation_looks_the_same_in_every_report() -> None:
+    all_of_them = style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
+    assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
+    assert style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
+
+
+def test_remarks_that_cannot_be_read_are_one_message(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("remarks.md").write_text("![a](a.png)")
+    remarks = {**config, "remarks": {"seq_len": {"en": "remarks.md"}}}
+    with pytest.raises(ConfigError, match=r"line 1: the image a\.png: there is no file"):
+        planned(remarks)
+    monkeypatch.setitem(sys.modules, "markdown_it", None)  # as where Snakemake alone is installed
+    monkeypatch.delitem(sys.modules, "flashlab.remarks", raising=False)
+    assert planned(config).remarks == ()
+    with pytest.raises(ConfigError, match="needs markdown_it, which is not installed beside"):
+        planned(remarks)
 
 
 # Recorded datasets
@@ -130,14 +230,19 @@ def recorded(runs: list[Run], *entries: Entry, imported: bool = True) -> Planned
     return plan_recorded([asked], "sampled", dataset, imported=imported)
 
 
-def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks() -> None:
+def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path: Path) -> None:
     other = replace(RUN, implementation="Other")
     entry = Entry(RUN, {"name": "sampled"}, Path("data/x/records/r.json"), "abc")
     assert recorded([RUN, RUN], entry).processes == {RUN: [entry]}
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(DatasetError, match="lacks 1 of the 2 runs") as caught:
         recorded([RUN, other], entry)
-    assert "lacks 1 of the 2 runs" in str(caught.value)
     assert str(other) in str(caught.value) and str(RUN) not in str(caught.value)
+    (tmp_path / "there.json").touch()
+    files = {RUN: tmp_path / "there.json", other: tmp_path / "gone.json"}
+    entries = [Entry(run, {"name": "sampled"}, path, "") for run, path in files.items()]
+    with pytest.raises(DatasetError, match="lacks 1 of its records") as caught:
+        recorded([*files], *entries, imported=False)
+    assert "gone.json" in str(caught.value) and "there.json" not in str(caught.value)
 
 
 def test_a_recorded_run_has_all_of_its_processes_in_their_order() -> None:
@@ -150,30 +255,55 @@ def test_a_recorded_run_has_all_of_its_processes_in_their_order() -> None:
     assert [entry.sha256 for entry in found] == ["sampled0", "sampled1", "sampled2"]
 
 
-def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:
-    there, gone = tmp_path / "there.json", tmp_path / "gone.json"
-    there.touch()
-    files = {RUN: there, replace(RUN, dtype="bfloat16"): gone}
-    entries = [Entry(run, {"name": "sampled"}, path, "") for run, path in files.items()]
-    with pytest.raises(DatasetError, match="lacks 1 of its records") as caught:
-        recorded([*files], *entries, imported=False)
-    assert str(gone) in str(caught.value) and str(there) not in str(caught.value)
+def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
+    config: Config,
+) -> None:
+    def runs(**overrides: Any) -> dict[str, int]:
+        records = planned(config, dataset="h200", **overrides).experiments
+        return {
+            name: sum(not Path(path).name.startswith("counters-") for path in paths)
+            for name, paths in records.items()
+        }
+
+    experiments = ["num_heads", {"use": "causal", "name": "mask"}]
+    assert runs(experiments=experiments) == {"summary": 6, "num_heads": 108, "mask": 216}
+    fewer = runs(experiments=experiments, implementations=["Pytorch", "Flash2"])
+    assert fewer == {"summary": 6, "num_heads": 24, "mask": 48}
+    with pytest.raises(ConfigError, match=r"no experiment seq_le .* mean seq_len.*num_heads"):
+        runs(experiments=["seq_le"])
+    with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
+        runs(again="Flash2")
 
 
-# The plan's files
+def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(config: Config) -> None:
+    kept = {key: config[key] for key in ("baseline", "summary")}
+    kept["experiments"] = config["experiments"][:1]
+    manifest = {
+        **{"version": 2, "name": "empty", "device": "cpu", "dtype": "float32"},
+        **{"protocol": "sampled", "config": kept, "ceilings": None, "records": []},
+    }
+    Path("data/empty").mkdir(parents=True)
+    Path("data/empty/manifest.json").write_text(json.dumps(manifest))
+    for own, runs in (({}, 8), ({"experiments": config["experiments"]}, 32)):
+        with pytest.raises(DatasetError, match=f"lacks {runs} of the {runs} runs"):
+            planned(config, dataset="empty", **own)
 
 
-def test_an_implementation_looks_the_same_in_every_report() -> None:
-    all_of_them = style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
-    assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
-    assert style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
-
-
-def test_the_order_of_implementations_changes_the_figures_and_not_the_tables() -> None:
-    views = []
-    for config in (resolved(), resolved(implementations=["Flash2", "Pytorch"])):
-        experiments = experiments_of(config, ATTENTION, ("float32", "cpu"))[1:2]
-        planned = planned_in(config)
-        views.append(views_of(ATTENTION, KERNELS, config, Path(), experiments, planned))
-    differing = {path for path, view in views[0].items() if views[1][path] != view}
-    assert differing == {f"plan/{of}/seq_len.json" for of in ("experiments", "sweeps")}
+def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Config) -> None:
+    """Two sweeps, each with its lab's name; a run beside them is planned for page one."""
+    base = Shape(32, 512, 32, 2048, True)
+    shapes = [replace(base, batch_size=b) for b in (16, 32, 64)]
+    shapes += [replace(base, num_heads=h) for h in (16, 64)]
+    shapes.append(Shape(4, 1024, 16, 1024, False))
+    runs = {
+        f"b{s.batch_size}_s{s.seq_len}_h{s.num_heads}_e{s.emb_dim}_{who}_"
+        f"{'causal' if s.causal else 'full'}.json": (who, s, result_of(who, s, 1e-3, 2e-3))
+        for s in shapes
+        for who in ("Pytorch", "Flash2")
+    }
+    write_results(Path("mine"), runs, "")
+    found = planned(config, **{"import": "mine"})
+    assert [*found.experiments] == ["summary", "batch_size", "num_heads", "others-1"]
+    assert len(found.records) == len(found.imports) == 12
+    assert len(found.experiments["others-1"]) == 2 and found.notices == []
+    assert [e["name"] for e in found.config["experiments"]] == [*EXPERIMENTS]

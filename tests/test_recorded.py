@@ -10,9 +10,9 @@ from statistics import geometric_mean
 from typing import Any
 
 import pytest
+from exact_memory import exact_peak_memory
 from planted.project import ROOT
 
-from flashlab.benchmarks.attention.declaration import exact_peak_memory
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import Record, read_record
 

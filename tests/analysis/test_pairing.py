@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from analysis.deriving import Plant, at_first, of_both, rows_of
+from compare.recordings import document_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
-from flashlab.compare.comparison import comparison_table
+from flashlab.compare.comparison import read_table
 from flashlab.records import read_record
 from flashlab.statistics import DRAWS, Estimate
 
@@ -125,7 +127,9 @@ def test_a_gpu_is_its_own_card_whatever_the_boot(experiment: Plant) -> None:
         assert all(bool(found["pairs"]) == paired for found in rows_of(planted))
 
 
-def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: Any) -> None:
+def test_the_two_sides_of_compare_are_never_paired(
+    experiment: Plant, planter: Any, tmp_path: Path
+) -> None:
     """Its rule for processes of two sides is its own, wherever and whenever they ran."""
     planted = experiment(both(blocks(1, 1.0)), **NOISE)
     sides: list[dict[Any, Any]] = [{}, {}]
@@ -133,9 +137,8 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: A
         record = read_record(planter.folder.joinpath(row["record"]), None)
         side = sides[row["implementation"] == "Flash2"]
         run = replace(record.run, implementation="Flash2")
-        side.setdefault(run, []).append(record)
-    one, other = sides
-    table = comparison_table(planted.benchmark, ("one", one), ("other", other))
+        side.setdefault(run, []).append(replace(record, run=run))
+    table = read_table(document_of(tmp_path, *sides))
     found = table[(table.metric == "forward_time") & table["shape"].notna()]
     assert len(found) == 4 and (found.high / found.low > 1.1).all()
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from exact_memory import exact_peak_memory
 
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 
 SHAPE = Shape(batch_size=2, seq_len=128, num_heads=4, emb_dim=128, causal=False)

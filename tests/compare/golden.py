@@ -11,7 +11,6 @@ import io
 import itertools
 import json
 import random
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +27,6 @@ from flashlab.compare.bench import PASSES, Ceiling, describe, table
 from flashlab.compare.interleave import Candidate, pair_ratios
 from flashlab.compare.looks import PROCESSES, look_at
 from flashlab.compare.targets import Target
-from flashlab.files import write_json
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMS = {
@@ -152,12 +150,6 @@ def _printed(*call: str) -> str:
     return printed.getvalue()
 
 
-def _page(text: str) -> str:
-    """A page without its styles and drawings."""
-    text = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
-    return re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL)
-
-
 def _rounded(text: str) -> str:
     """JSON, its numbers to nine digits: processors differ in the last ones."""
     document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
@@ -174,13 +166,7 @@ def texts() -> dict[str, str]:
                 keep(Path(name, side), itertools.chain(*recording.values()))
             with contextlib.chdir(name):
                 found |= {f"{name}.{end}": _printed(*compared, *how) for end, how in FORMS.items()}
-        # The first has its page in place of its data.
-        document = {**json.loads(found.pop("sides.json")), "languages": ["zh_TW", "en"]}
-        write_json(Path("comparison.json"), document)
-        given = ("--comparison", "comparison.json")
-        main(["comparison-figures", *given, "--output", "figures"])
-        main(["comparison-page", *given, "--figures", "figures", "--output", "sides.html"])
-        found["sides.html"] = _page(Path("sides.html").read_text(encoding="utf-8"))
+        del found["sides.json"]
     found["bench.txt"], described = bench()
     found["bench.json"] = json.dumps(described)
     return {n: _rounded(text) if n.endswith(".json") else text for n, text in found.items()}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import statistics
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from planted.records import plain_record
 
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.compare.comparison import compare
+from flashlab.compare.sides import find_side
 from flashlab.records import Measurement, Record, write_record
 from flashlab.runs import Run
 
@@ -80,3 +84,12 @@ def keep(folder: Path, records: Iterable[Record]) -> list[Path]:
         paths.append(folder / f"{each.run.slug}-{each.process}-{each.started}.json")
         write_record(paths[-1], each)
     return paths
+
+
+def document_of(folder: Path, one: Recording, other: Recording) -> dict[str, Any]:
+    """The comparison of two recordings, which are kept in a folder: before and after."""
+    sides = []
+    for name, recording in (("before", one), ("after", other)):
+        keep(folder / name, itertools.chain(*recording.values()))
+        sides.append({**find_side(str(folder / name), ATTENTION), "name": name})
+    return compare(*sides)

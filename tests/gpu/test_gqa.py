@@ -14,10 +14,11 @@ from types import ModuleType
 
 import pytest
 import torch
+from exact_memory import exact_peak_memory
 
 from flashlab import machine
 from flashlab.benchmarks.attention import gate
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run, exact_peak_memory
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.inputs import SEPARATE, attention_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations

@@ -164,7 +164,7 @@ CHEATS: dict[str, tuple[Change, str]] = {
     "another implementation": (declared(FLASH, 1, "Pytorch"), "fail identity.implementation"),
     "another width": (declared(FLASH, 5, "4096"), "fail identity.flops"),
     "the other mask": (declared(NAIVE, 6, "true"), "fail identity.flops"),
-    "a file declared as two runs": (declared_twice, "fail identity.declared_twice"),
+    "a file declared as two runs": (declared_twice, "fail form.declared_twice"),
     "a GPU's memory on a CPU": (on_a_cpu, "warn identity.cuda_memory"),
     "beyond the ceiling": (rescaled(FAST, by=0.2), "fail physics.rate"),
     "beyond the memory": (
@@ -186,11 +186,11 @@ CHEATS: dict[str, tuple[Change, str]] = {
     "a record of a shape of the same FLOPs": (
         record(batch_size=4, seq_len=1024), "fail identity.shape"
     ),
-    "a record of no shape": (record(num_heads=0), "fail form.record"),
+    "a record of no shape": (record(num_heads=0), "fail form.row_size"),
     "a record of shared keys, which the course does not": (
         record(num_kv_heads=8), "fail form.record"
     ),
-    "a record and a row that differ": (record_and_row, "fail identity.record_differs"),
+    "a record and a row that differ": (record_and_row, "fail form.declared_twice"),
     "samples of another time": (record([1.1] * 20), "fail arithmetic.samples"),
     "too many samples": (record([1.1] * 20_001), "fail form.many_samples"),
     "equal samples": (records(lambda i: [1.0] * 21), "fail plausibility.identical"),

@@ -15,9 +15,9 @@ from planted.classes import Handed, lab
 
 from flashlab.lab5.checks import Line
 from flashlab_grading import sheets
+from flashlab_grading.checks import CHECKS, Submission
 from flashlab_grading.checks import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.copies import published_times, times_of
-from flashlab_grading.grade import Graded as Own
 from flashlab_grading.grade import check_alone, grade_checked
 from flashlab_grading.submissions import find_submissions, read_submission
 
@@ -80,7 +80,7 @@ def write_class(folder: Path, own: Submitted, count: int) -> list[Submitted]:
 
 def grade_folder(
     folder: Path, device: str | None = None, published: pd.DataFrame | None = None
-) -> list[Own]:
+) -> list[Submission]:
     """The grades of a folder of submissions, those that name no device as of this one."""
     names = find_submissions(str(folder))[0]
     checked = [check_alone(read_submission(str(folder), name, device)) for name in names]
@@ -92,7 +92,7 @@ def grade_folder(
 class Graded:
     """What grading found, for tests to look into."""
 
-    submissions: list[Own]
+    submissions: list[Submission]
 
     @property
     def all_lines(self) -> list[Line]:
@@ -111,10 +111,8 @@ class Graded:
 
     def of(self, submission: str) -> Mapping[str, str]:
         """The verdict of each check of a submission."""
-        return next(s.verdicts for s in self.submissions if s.submission == submission)
-
-    def badges(self, submission: str) -> tuple[str, ...]:
-        return next(s.badges for s in self.submissions if s.submission == submission)
+        (own,) = (each for each in self.submissions if each.name == submission)
+        return {check: own.verdict(check) for check in CHECKS}
 
 
 def graded(folder: Path, device: str | None = None) -> Graded:

@@ -104,9 +104,9 @@ def test_an_archive_is_looked_into(name: str, sound: Any, tmp_path: Path) -> Non
     shutil.move(shutil.make_archive(str(tmp_path / "made"), "zip", tmp_path / "unpacked"), target)
     found = graded(tmp_path / "class")
     assert found.alarms() == []
-    assert found.badges(name.partition("/")[0]) == ("available", "functional")
+    assert found.of(name.partition("/")[0])["identity"] == "pass"
     shutil.copytree(tmp_path / "unpacked", tmp_path / "class" / "ann", dirs_exist_ok=True)
-    assert [s.submission for s in graded(tmp_path / "class").submissions] == ["ann"]
+    assert [s.name for s in graded(tmp_path / "class").submissions] == ["ann"]
 
 
 class Named(zipfile.ZipInfo):

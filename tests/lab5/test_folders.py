@@ -30,11 +30,12 @@ from planted.folders import (
     write,
 )
 
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.experiments import experiments_of
 from flashlab.lab5.importing import OpenRunsError, import_plan
 from flashlab.lab5.results import FolderError
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
+from flashlab.plan.importing import config_of
 
 BASE = Shape(32, 512, 32, 2048, True)
 HOPPER = 67108864
@@ -82,10 +83,8 @@ def asked(folder: Path) -> OpenRunsError:
 
 def swept(folder: Path) -> dict[str, Any]:
     """The blocks of the experiments that a folder's runs make, by name."""
-    found: dict[Shape, set[str]] = {}
-    for who, shape in runs(folder).values():
-        found.setdefault(shape, set()).add(who)
-    experiments = experiments_of(found, "cuda")["experiments"]
+    every = [attention_run(*option, "float16", "cuda") for option in runs(folder).values()]
+    experiments = config_of(every)["experiments"]
     return {each["use"]: each["cuda"] for each in experiments if "cuda" in each}
 
 

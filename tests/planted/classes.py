@@ -130,8 +130,8 @@ class Handed:
             del said["file"]
             read = result_of({k: document[k] for k in document if k != "record"}, file, file, "")
             assert read is not None
-            results.append(replace(read, said=said, source="runs.csv"))
-        return Submission(name, tuple(results), (), results[0].said.get("device"))
+            results.append(replace(read, said=said))
+        return Submission(name, tuple(results), results[0].said.get("device"))
 
 
 @cache

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
 from typing import Any
@@ -70,14 +69,6 @@ class NsightError(Exception):
     """Nsight Compute cannot be started, or did not give the counters."""
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """One launched kernel and its counters, by our own names, in our units."""
-
-    name: str
-    counted: dict[str, float]
-
-
 @cache
 def version() -> str | None:
     """The version of the Nsight Compute on PATH; None where there is none."""
@@ -134,11 +125,10 @@ def check_permission(log: str) -> None:
         )
 
 
-def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
-    """The kernels of Nsight Compute's CSV, a row for each kernel and metric, in order of launch.
+def _kernels(log: str, counted: Iterable[str]) -> list[dict[str, Any]]:
+    """The launched kernels of Nsight Compute's CSV in order: ``name``, and counters by our names.
 
-    Raises:
-        NsightError: it holds no such rows, or a kernel lacks a metric that is `counted`.
+    The CSV has a row for each kernel and metric. NsightError as of `read_passes`.
     """
     ours = {theirs: name for name, theirs in metrics_for(counted).items()}
     lines = log.splitlines()
@@ -148,27 +138,32 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
         raise NsightError(
             "Nsight Compute counted no kernel: " + (said[0] if said else "its output has no table")
         )
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, dict[str, Any]] = {}
     for row in csv.DictReader(lines[header:]):
         number, name = row["ID"] or "", ours.get(row.get("Metric Name") or "")
         if name and not number.startswith("=="):
-            kernel = kernels.setdefault(number, Kernel(row["Kernel Name"], {}))
-            kernel.counted[name] = _number(row["Metric Value"], row["Metric Unit"], name)
+            kernel = kernels.setdefault(number, {"name": row["Kernel Name"]})
+            kernel[name] = _number(row["Metric Value"], row["Metric Unit"], name)
     for kernel in kernels.values():
-        if lacking := {*ours.values()} - {*kernel.counted}:
-            raise NsightError(f"Nsight Compute gives no {METRICS[min(lacking)]} of {kernel.name}")
+        if lacking := {*ours.values()} - kernel.keys():
+            raise NsightError(
+                f"Nsight Compute gives no {METRICS[min(lacking)]} of {kernel['name']}"
+            )
     return [kernels[number] for number in sorted(kernels, key=int)]
 
 
-def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, list[Kernel]]:
-    """The kernels of each pass, which follow its marker.
+def read_passes(
+    log: str, counted: Iterable[str], passes: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The kernels of each pass, which follow its marker: ``name``, and counters by our names.
 
     Raises:
-        NsightError: there are not as many markers as passes, or a pass has no kernel.
+        NsightError: a kernel lacks a counter that is `counted`, there are not as many markers as
+            passes, or a pass has no kernel.
     """
-    groups: list[list[Kernel]] = []
-    for kernel in kernels:
-        if MARKER in kernel.name:
+    groups: list[list[dict[str, Any]]] = []
+    for kernel in _kernels(log, counted):
+        if MARKER in kernel["name"]:
             groups.append([])
         elif groups:
             groups[-1].append(kernel)
@@ -180,24 +175,14 @@ def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, 
     return dict(zip(passes, groups, strict=True))
 
 
-def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
+def of_pass(kernels: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The counters of a pass, by our own names: sums over its kernels, or means by their time."""
-    times = [kernel.counted["busy_time"] for kernel in kernels]
+    times = [kernel["busy_time"] for kernel in kernels]
     counters = {"kernels": float(len(kernels))}
-    for name in kernels[0].counted:
-        values = [kernel.counted[name] for kernel in kernels]
+    for name in kernels[0].keys() - {"name"}:
+        values = [kernel[name] for kernel in kernels]
         if METRICS[name].endswith(".sum"):
             counters[name] = sum(values)
         else:
             counters[name] = fmean(values, times) if any(times) else 0.0
     return counters
-
-
-def details(passes: Mapping[str, Sequence[Kernel]]) -> dict[str, Any]:
-    """The kernels of each pass with their counters, as a record keeps them."""
-    return {
-        "kernels": {
-            name: [{"name": kernel.name, **kernel.counted} for kernel in kernels]
-            for name, kernels in passes.items()
-        }
-    }

@@ -1,15 +1,9 @@
 """What grading speaks of, and the checks of one submission's own results (arithmetic: `lab5`).
 
-**Physics**: no rate above the device's ceiling, no time too short for the bytes to move. An unknown
-device is taken for the fastest one known, so that no sound result fails. No ceiling of a CPU is
-known: its results fail only above the rate of every known GPU.
-
-**Plausibility**: times against their neighbours, and records' samples. Nothing here is impossible
-but samples that are all equal, or the same noise everywhere: another process on the machine makes
-any time longer, and a kernel may be slow at one size. So these are warnings. Times under 0.3 ms, or
-of few steps of a coarse clock, prove nothing by their order.
-
-**Coverage**: five experiments with both implementations and at least three values each.
+An unknown device is taken for the fastest one known, so that no sound result fails; no ceiling of a
+CPU is known. **Plausibility** warns, since another process on the machine makes any time longer and
+a kernel may be slow at one size; only samples that are all equal, or the same noise everywhere, are
+impossible. Times under 0.3 ms, or of few steps of a coarse clock, prove nothing by their order.
 """
 
 from __future__ import annotations
@@ -17,8 +11,10 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, field, replace
+from itertools import permutations, product
+
+import pandas as pd
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -26,7 +22,6 @@ from flashlab.devices import find_device, known_devices
 from flashlab.lab5.assigning import File, stated
 from flashlab.lab5.checks import Line as Line
 from flashlab.lab5.checks import Verdict as Verdict
-from flashlab.lab5.checks import samples_of as samples_of
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result, is_cpu
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
@@ -43,53 +38,64 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
 
-BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
-
 
 class GradingError(Exception):
     """Grading is impossible."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Submission:
-    """One subfolder or archive: its results, the lines from reading it, and its device.
+    """One subfolder or archive: its results, its device, the lines on it, and its times.
 
-    `contradicted` are the files of which two things are stated.
+    Of its `times` (`copies.times_of`), those `is_sound` whose run is known and that no check of its
+    own speaks against.
     """
 
     name: str
     results: Sequence[Result] = ()
-    lines: Sequence[Line] = ()
     device: str | None = None
-    contradicted: Sequence[str] = ()
+    lines: list[Line] = field(default_factory=list)
+    times: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Add lines on this submission, in the order of files and checks."""
+        self.lines += [replace(line, submission=self.name) for line in lines]
+        self.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
+
+    def of(self, check: str) -> list[Verdict]:
+        """The verdicts of a check's lines."""
+        return [line.verdict for line in self.lines if line.check == check]
+
+    def verdict(self, check: str) -> Verdict:
+        """The worst verdict of a check, ``not_checked`` where there is no line."""
+        return min(self.of(check), key=VERDICTS.index, default="not_checked")
+
+    def part(self, check: str) -> tuple[int, int] | None:
+        """Of how many lines a check was made, and of how many in all, where it was made in part."""
+        done = [verdict != "not_checked" for verdict in self.of(check)]
+        return (
+            (sum(done), len(done)) if self.verdict(check) == "not_checked" and any(done) else None
+        )
 
 
 def family(option: Option) -> Option:
     """A run's family, of which results cannot be told apart: the same B·H, N, d and mask."""
     who, shape = option
     groups = shape.batch_size * shape.num_heads
-    return who, type(shape)(groups, shape.seq_len, 1, shape.head_dim, shape.causal)
+    return who, Shape(groups, shape.seq_len, 1, shape.head_dim, shape.causal)
 
 
-def kind_of_device(name: str | None) -> str | None:
+def kind_of_device(name: str | None) -> str:
     """One name for all ways to write a known device's; any other name as it is."""
-    device = find_device(name)
-    return device.name if device else name
-
-
-def is_same_device(one: str, other: str | None) -> bool:
-    """True if two names are of one kind of device; False where one is not known."""
-    return other is not None and kind_of_device(one) == kind_of_device(other)
+    return device.name if (device := find_device(name)) else name or ""
 
 
 # Physics
 
 
-CLOCK_ALLOWANCE = 1.25
-"""Largest clock over the stated boost clock: an RTX 3070 reaches 2.1 GHz of 1.73."""
-
-BANDWIDTH_ALLOWANCE = 1.1
-"""Largest bandwidth of a card over that of its data sheet."""
+CLOCK_ALLOWANCE, BANDWIDTH_ALLOWANCE = 1.25, 1.1
+"""Largest clock over the stated boost clock (an RTX 3070 reaches 2.1 GHz of 1.73), and bandwidth
+over that of the data sheet."""
 
 SCORE_PASSES = 4
 """Least number of times that the naive implementation moves N × N numbers in each pass: scores and
@@ -115,24 +121,24 @@ def check_physics(file: File, step: float = 0.0) -> Line:
     compared with the ceiling.
     """
     result, named = file.result, file.result.said.get("device")
-    known, passed, highest = find_device(named), "", max(file.result.rates[x] for x in PASSES)
+    known, highest = find_device(named), max(file.result.rates[name] for name in PASSES)
     device = known or max(known_devices(), key=lambda device: device.peak_tflops["float16"])
     ceiling = device.peak_tflops["float16"] * CLOCK_ALLOWANCE
-    verdict: Verdict = "not_checked" if is_cpu(named) else "pass"
-    code = "cpu" if is_cpu(named) else "pass" if known else "pass_unknown"
-    texts = "" if is_cpu(named) else f"≤ {ceiling:.4g} TFLOP/s", f"{highest:.4g} TFLOP/s"
-    for name in reversed(PASSES):
-        seconds = result.seconds[name] + step
+    texts = f"≤ {ceiling:.4g} TFLOP/s", f"{highest:.4g} TFLOP/s"
+    for name in PASSES:
+        params, seconds = {"device": device.name, "pass": name}, result.seconds[name] + step
         moved = (bytes_moved(option, name, device.l2_bytes) for option in file.options)
         least = min(moved, default=0.0) / (device.bandwidth * 1e9 * BANDWIDTH_ALLOWANCE)
         if result.rates[name] * result.seconds[name] / seconds > ceiling:
-            verdict, code, passed = "fail", "rate", name
-            texts = f"≤ {ceiling:.4g} TFLOP/s", f"{result.rates[name]:.6g} TFLOP/s"
-        elif seconds < least and not is_cpu(named):
-            verdict, code, passed = "fail", "bytes", name
+            texts = texts[0], f"{result.rates[name]:.6g} TFLOP/s"
+            return Line("fail", "physics.rate", result.name, params, *texts)
+        if seconds < least and not is_cpu(named):
             texts = f"≥ {least * 1e3:.4g} ms", f"{seconds * 1e3:.4g} ms"
-    params = {"device": device.name, "pass": passed}
-    return Line(verdict, f"physics.{code}", result.name, params, *texts)
+            return Line("fail", "physics.bytes", result.name, params, *texts)
+    if is_cpu(named):
+        return Line("not_checked", "physics.cpu", result.name, {}, "", texts[1])
+    code = "pass" if known else "pass_unknown"
+    return Line("pass", f"physics.{code}", result.name, {"device": device.name}, *texts)
 
 
 # Plausibility
@@ -142,28 +148,24 @@ STEPS = 20
 """Fewest steps of a clock in a time that is compared with another."""
 
 TWICE, LONG_SECONDS = 1.99, 1e-3
-"""With so many times another's operations and bytes a run must not be faster, from the time on
-whose launches are too short to turn the order around. It is 1.99 because what a process holds
-anyway keeps twice the work from being twice the bytes."""
+"""With so many times another's operations and bytes (what a process holds anyway keeps these below
+twice) a run must not be faster, from the time on whose launches cannot turn the order around."""
 
 INVERSION, LAUNCH_SCATTER = 1.1, 0.15e-3
 """So many times faster, and so many seconds, a shorter one may be: an H200 took 0.44 ms
 for a naive backward of a dozen kernels, and 0.36 for one of twice the work."""
 
-PASS_RATIO = (0.3, 8.0)
-"""Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
-
-ENOUGH = 8
-"""Fewest samples that are judged."""
+PASS_RATIO, ENOUGH = (0.3, 8.0), 8
+"""Range of backward over forward time, 0.9 to 4 on the GPUs measured; fewest samples judged."""
 
 
-def _work(option: Option) -> tuple[float, float]:
+def _work(option: Option) -> list[float]:
     """Operations and bytes held by a run; Flash2's with its padded head sizes."""
     who, shape = option
     if who == NAIVE:
-        return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
+        return [costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)]
     padded = -(-shape.head_dim // 32) * 32 / shape.head_dim
-    return costs.forward_flops(shape) * padded, costs.flash2_peak_memory(shape)
+    return [costs.forward_flops(shape) * padded, costs.flash2_peak_memory(shape)]
 
 
 def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
@@ -174,33 +176,26 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
     line, and the check was not made. `step` is the clock's.
     """
     points = [(f.result, o) for f in files for o in f.options if o[0] in (NAIVE, FLASH2)]
-    found: dict[str, Line] = {}
+    found, sweeps = dict[str, Line](), defaultdict[object, list[tuple[Result, list[float]]]](list)
     (low, high), least = PASS_RATIO, max(LAUNCH_SECONDS, STEPS * step)
-    for result, _ in points:
+    for result, (who, shape) in points:
         times = [result.seconds[name] for name in PASSES]
         is_long = max(times) >= least and min(times) >= STEPS * step
         if is_long and not low <= times[1] / times[0] <= high:
             texts = f"{low:g} – {high:g}", f"{times[1] / times[0]:.3g}"
             found[result.name] = Line("warn", "plausibility.ratio", result.name, {}, *texts)
-    sweeps = defaultdict[object, dict[int, list[tuple[Result, Option]]]](lambda: defaultdict(list))
-    for result, option in points:
         for name in SIZES if result.name not in found else ():  # else it proves nothing of others
-            others = Shape.of({**option[1].parameters, name: 0})
-            sizes = sweeps[option[0], name, others]
-            sizes[getattr(option[1], name)].append((result, option))
-    for sweep in sweeps.values():
-        for (_, some), (_, more) in combinations(sorted(sweep.items()), 2):
-            works = zip(_work(some[0][1]), _work(more[0][1]), strict=True)
-            if min(b / a for a, b in works) < TWICE:
-                continue
-            for (less, _), (other, _), name in product(some, more, PASSES):
-                short, long = less.seconds[name], other.seconds[name]
-                limit = long if long >= LONG_SECONDS else INVERSION * long + LAUNCH_SCATTER
-                if min(short, long) >= least and short > limit:
-                    texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
-                    params = {"pass": name, "other": other.name}
-                    line = Line("warn", "plausibility.order", less.name, params, *texts)
-                    found.setdefault(less.name, line)
+            others = who, name, Shape.of({**shape.parameters, name: 0})
+            sweeps[others].append((result, _work((who, shape))))
+    for (less, some), (other, more) in (x for s in sweeps.values() for x in permutations(s, 2)):
+        for name in PASSES if min(b / a for a, b in zip(some, more, strict=True)) >= TWICE else ():
+            short, long = less.seconds[name], other.seconds[name]
+            limit = long if long >= LONG_SECONDS else INVERSION * long + LAUNCH_SCATTER
+            if min(short, long) >= least and short > limit:
+                texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
+                params = {"pass": name, "other": other.name}
+                line = Line("warn", "plausibility.order", less.name, params, *texts)
+                found.setdefault(less.name, line)
     count = {"count": str(len({result.name for result, _ in points}))}
     passed = [Line("pass", "plausibility.pass", params=count)] if points else []
     return [found[name] for name in sorted(found)] or passed
@@ -213,7 +208,7 @@ def check_samples(results: Iterable[Result]) -> Iterator[Line]:
     """
     noises: dict[tuple[float, ...], dict[str, None]] = defaultdict(dict)
     for result in results:
-        for name, own in samples_of(result).items():
+        for name, own in result.samples.items():
             # A clock repeats short times.
             if len(own) >= ENOUGH and LAUNCH_SECONDS <= min(own) == max(own):
                 yield Line("fail", "plausibility.identical", result.name, {"pass": name})
@@ -228,15 +223,13 @@ def check_samples(results: Iterable[Result]) -> Iterator[Line]:
 # Coverage
 
 
-EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
-VALUES = 3
+EXPERIMENTS, VALUES = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim"), 3
 
 
-def _count(options: Iterable[Option], experiment: str) -> int:
-    """The values of the largest sweep, all else equal; of masks, the shapes that have both."""
-    found: dict[tuple[object, ...], set[object]] = defaultdict(set)
-    for _, shape in options:
-        sizes = dict(shape.parameters)
+def _count(options: Iterable[Option], who: str, experiment: str) -> int:
+    """The values of an implementation's largest sweep; of masks, the shapes that have both."""
+    found = defaultdict[tuple[object, ...], set[object]](set)
+    for sizes in (dict(shape.parameters) for name, shape in options if name == who):
         varied = sizes.pop(experiment)
         found[*sizes.values()].add(varied)
     if experiment == "causal":
@@ -254,19 +247,12 @@ def check_coverage(files: Sequence[File], doubted: Iterable[Result]) -> Iterator
     sure = [f.options[0] for f in files if len(f.options) == 1 and not f.unassumed]
     every = [option for file in files for option in file.unassumed or file.options]
     said = [option for r in doubted if (option := stated(r.told))]
-    for who in (NAIVE, FLASH2):
-        own, possible = ([o for o in those if o[0] == who] for those in (sure, every))
-        for experiment in EXPERIMENTS:
-            values = _count(own, experiment)
-            verdict: Verdict = "not_checked"
-            if values >= VALUES:
-                verdict, code = "pass", "pass"
-            elif _count(possible, experiment) >= VALUES:
-                code = "possible"
-            elif _count([*own, *said], experiment) >= VALUES:
-                code = "doubted"
-            else:
-                is_few = experiment == "causal" and values
-                verdict, code = ("warn", "few_masks") if is_few else ("fail", "missing")
-            params = {"experiment": experiment, "implementation": who}
-            yield Line(verdict, f"coverage.{code}", "", params, f"≥ {VALUES}", str(values))
+    for who, experiment in product((NAIVE, FLASH2), EXPERIMENTS):
+        values, most, told = (_count(o, who, experiment) for o in (sure, every, [*sure, *said]))
+        verdict: Verdict = "pass" if values >= VALUES else "not_checked"
+        code = "pass" if values >= VALUES else "possible" if most >= VALUES else "doubted"
+        if max(most, told) < VALUES:
+            is_few = experiment == "causal" and values
+            verdict, code = ("warn", "few_masks") if is_few else ("fail", "missing")
+        params = {"experiment": experiment, "implementation": who}
+        yield Line(verdict, f"coverage.{code}", "", params, f"≥ {VALUES}", str(values))

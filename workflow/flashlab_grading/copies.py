@@ -2,9 +2,8 @@
 
 The ratios between two submissions' times scatter; copied times share one ratio, and rounded ones
 are equal as far as they are rounded. So many agree that measurements at locked clocks would not do
-so once in 1,000 classes (**certain**), or, of times rounded to three digits, that only a quieter
-machine than any known would (**likely**). Within a submission, no two runs share times or ratios.
-Times that are multiples of a coarse clock's step show nothing of this.
+so once in 1,000 classes, or, of times rounded to three digits, that only a quieter machine than any
+known would (**likely**). Within a submission, no two runs share times or ratios.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,7 @@ from flashlab.lab5.results import Result, result_of
 from flashlab.lab5.said import ATTRIBUTES, described
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
-from flashlab_grading.checks import PASSES, Line, Verdict, family, kind_of_device, samples_of
+from flashlab_grading.checks import PASSES, Line, Verdict, family, kind_of_device
 
 Floats = NDArray[np.float64]
 
@@ -102,6 +101,14 @@ def _resolutions(result: Result, clock: float = CLOCK) -> list[float]:
     return [max(clock, step) / value for step, value in zip(last, seconds, strict=True)]
 
 
+COLUMNS = {
+    **dict.fromkeys(("file", "device", "run", "key", "pass"), "str"),
+    **dict.fromkeys(("is_sound", "is_sampled"), "bool"),
+    **dict.fromkeys(("clock", "seconds", "resolution"), "float"),
+}
+"""The columns of `times_of` with their types."""
+
+
 def times_of(results: Sequence[Result], files: Iterable[File] = ()) -> pd.DataFrame:
     """The times of a submission or a dataset, a row for each file and pass: what is compared.
 
@@ -110,80 +117,60 @@ def times_of(results: Sequence[Result], files: Iterable[File] = ()) -> pd.DataFr
     `is_sampled`, and empty where they may repeat by chance. `clock` is the seconds of the clock's
     step in a call, 0 if that is finer; `resolution` is relative.
     """
-    options = {file.result.name: [*map(family, file.options)] for file in files}
-    step, rows = clock_step(r for r in results if not samples_of(r)), list[dict[str, Any]]()
+    options = {file.result.name: file.options for file in files}
+    step, rows = clock_step(r for r in results if not r.samples), list[tuple[Any, ...]]()
     for r in results:
-        option, samples = stated(r.told), samples_of(r)
-        families = {*(options.get(r.name) or map(family, filter(None, [option])))}
-        resolutions = _resolutions(r, MEDIAN_CLOCK if samples else CLOCK)
-        numbers = f"{r.forward_flops:.6g} {r.peak_mib:.9g}"
+        resolutions = _resolutions(r, MEDIAN_CLOCK if r.samples else CLOCK)
+        flops, times = f"{r.forward_flops:.6g}", [r.seconds[name] for name in PASSES]
+        of = options.get(r.name) or [*filter(None, [stated(r.told)])]
+        families = {*map(family, of)}
         # The median of single calls repeats, but not their samples.
-        equal: list[object] = [numbers.split()[0], *map(r.seconds.get, PASSES)]
         is_telling = max(resolutions) <= LEAST_SCATTER
-        if samples:
-            equal = [*samples.values()]
-            is_telling = all(len({*each}) >= TELLING for each in samples.values())
-        own = {
-            "file": r.name,
-            "device": kind_of_device(r.said.get("device")) or "",
-            "run": str(families) if len(families) == 1 else numbers,
-            "is_sound": len({*options.get(r.name, ())}) == 1,
-            "is_sampled": bool(samples),
-            "key": hashlib.sha256(repr(equal).encode()).hexdigest() if is_telling else "",
-            "clock": step,
-        }
-        for name, resolution in zip(PASSES, resolutions, strict=True):
-            rows.append({**own, "pass": name, "seconds": r.seconds[name], "resolution": resolution})
-    columns = dict.fromkeys(("file", "device", "run", "key", "pass"), "str")
-    columns |= {"is_sound": "bool", "is_sampled": "bool"}
-    columns |= dict.fromkeys(("clock", "seconds", "resolution"), "float")
-    return pd.DataFrame(rows, columns=[*columns]).astype(columns)
+        if r.samples:
+            is_telling = all(len({*own}) >= TELLING for own in r.samples.values())
+        key = repr([*r.samples.values()] or (flops, times)) if is_telling else ""
+        own = (
+            *(r.name, kind_of_device(r.said.get("device"))),
+            str(families) if len(families) == 1 else f"{flops} {r.peak_mib:.9g}",
+            hashlib.sha256(key.encode()).hexdigest() if key else "",
+        )
+        flags = len({*options.get(r.name, ())}) == 1, bool(r.samples), step
+        each = zip(PASSES, times, resolutions, strict=True)
+        rows += [(*own, name, *flags, *numbers) for name, *numbers in each]
+    return pd.DataFrame(rows, columns=[*COLUMNS]).astype(COLUMNS)
 
 
 # Two submissions
 
 
-class _Agreement(NamedTuple):
-    """An agreement of two owners that no independent measurements have: by which times."""
-
-    is_likely: bool
-    chance: float
-    width: float
-    inside: NDArray[np.bool_]
-    ratio: float
-
-    @property
-    def code(self) -> str:
-        """The key of its message."""
-        return "likely" if self.is_likely else "same" if abs(self.ratio - 1) < 1e-3 else "computed"
+Agreement = tuple[bool, float, float, NDArray[np.bool_]]
+"""An agreement that no independent measurements have: whether it is only likely to be none, how
+probable it is, in what width, and by which times."""
 
 
-def _agreement(ratios: Floats, steps: Floats) -> _Agreement | None:
-    """The agreement of two owners, by the ratios of their times in logarithms, if there is one.
+def _agreements(ratios: Floats, steps: Floats) -> Iterator[Agreement]:
+    """The agreements of two owners, by the ratios of their times in logarithms.
 
     The chance is an upper bound of the probability that so many times agree, each of which does
     with a share: the count varies most when all shares are equal (Hoeffding 1956); where all
     agree, so does the product of their shares. Where any can begin the window (`free` is 1), the
     others must fall into it.
     """
-    ordered, total, found = np.sort(ratios), len(ratios), list[_Agreement]()
+    ordered, total = np.sort(ratios), len(ratios)
 
-    def add(inside: NDArray[np.bool_], width: float, scatter: float, free: int) -> None:
+    def judged(inside: NDArray[np.bool_], width: float, scatter: float, free: int) -> Agreement:
         shares = np.sort(erf(np.maximum(steps, width * free) / (4 * scatter)))
         tail = bdtrc(inside.sum() - free - 1, total - free, float(shares.mean()))
         chance = total**free * float(min(tail, shares[free:].prod() if inside.all() else 1.0))
-        if chance < CHANCE:
-            ratio = math.exp(float(np.median(ratios[inside])))
-            found.append(_Agreement(scatter != LEAST_SCATTER, chance, width, inside, ratio))
+        return scatter != LEAST_SCATTER, chance, width, inside
 
     for width in WIDTHS:
         counts = np.searchsorted(ordered, ordered + width, side="right") - np.arange(total)
         low = ordered[int(counts.argmax())]
-        add((ratios >= low) & (ratios <= low + width), width, LEAST_SCATTER, 1)
+        yield judged((ratios >= low) & (ratios <= low + width), width, LEAST_SCATTER, 1)
     if (width := float(np.median(steps))) > WIDTHS[1]:  # one of the two has rounded them
         for scatter in LEAST_SCATTER, QUIET_SCATTER:
-            add(np.abs(ratios) <= 0.501 * steps + 1e-9, width, scatter, 0)
-    return min(found, key=lambda each: each[:2], default=None)
+            yield judged(np.abs(ratios) <= 0.501 * steps + 1e-9, width, scatter, 0)
 
 
 def _means(theirs: pd.DataFrame, mine: Floats) -> list[str]:
@@ -209,84 +196,79 @@ def _means(theirs: pd.DataFrame, mine: Floats) -> list[str]:
 
 def _told_of(own: pd.DataFrame, others: pd.DataFrame) -> Iterator[Line]:
     """Lines about the others whose times agree with an owner's."""
-    run, suffixes, owner = ["run", "pass"], ("", "_of"), str(own["owner"].iloc[0])
+    run, suffixes, found = ["run", "pass"], ("", "_of"), dict[str, tuple[Agreement, float, int]]()
     once = own.drop_duplicates(run)  # of a run that was handed in twice, the first counts
     both = once.merge(others.drop_duplicates(["owner", *run]), on=run, suffixes=suffixes)
     both["ratio"] = np.log(both["seconds"] / both["seconds_of"])
     both["step"] = both[["resolution", "resolution_of"]].max(axis=1)
-    found, matched = list[tuple[str, int, _Agreement]](), set[str]()
+    matched = set[str]()
     for other, pair in both.groupby("owner_of"):
         ratios, steps = (pair[name].to_numpy() for name in ("ratio", "step"))
-        if len(pair) > 2 and (agreement := _agreement(ratios, steps)):
-            found.append((str(other), len(pair), agreement))
-            matched |= {*pair["file"][agreement.inside]}
+        likely = (a for a in _agreements(ratios, steps) if a[1] < CHANCE and len(pair) > 2)
+        if agreement := min(likely, key=lambda a: a[:2], default=None):
+            ratio = math.exp(float(np.median(ratios[agreement[3]])))
+            found[str(other)] = agreement, ratio, len(pair)
+            matched |= {*pair["file"][agreement[3]]}
     theirs = others.query(KEYED).drop_duplicates(["owner", "key"])
     equal = own.query(KEYED).merge(theirs, on="key", suffixes=suffixes)
     equal["is_many"] = equal.groupby("owner_of")["file"].transform("size").ge(EQUAL_FILES)
     matched |= {*equal["file"][equal["is_many"]]}
     is_copy = len(matched) >= MOST * own["file"].nunique()
-    for other, total, agreement in found:
+    for other, ((is_likely, chance, width, inside), ratio, total) in found.items():
         params = {
-            **{"other": other, "count": str(int(agreement.inside.sum())), "total": str(total)},
-            **{"law": f"{agreement.ratio:.6g} · t", "width": f"{agreement.width:.1g}"},
-            "chance": f"{-math.log10(max(agreement.chance, 1e-99)):.0f}",
+            **{"other": other, "count": str(int(inside.sum())), "total": str(total)},
+            **{"law": f"{ratio:.6g} · t", "width": f"{width:.1g}"},
+            "chance": f"{-math.log10(max(chance, 1e-99)):.0f}",
         }
-        code = agreement.code if is_copy else "part"
-        verdict: Verdict = "warn" if code in ("part", "likely") else "fail"
-        yield Line(verdict, f"copies.{code}", "", params, "", "", owner)
-    for each in equal[~equal["owner_of"].isin([other for other, *_ in found])].itertuples():
+        code = "likely" if is_likely else "same" if abs(ratio - 1) < 1e-3 else "computed"
+        code = code if is_copy else "part"
+        yield Line("warn" if code in ("part", "likely") else "fail", f"copies.{code}", "", params)
+    for each in equal[~equal["owner_of"].isin(found)].itertuples():
         is_sure = each.is_sampled or (each.is_many and is_copy)
-        code = "copies.samples" if each.is_sampled else "copies.file"
-        params = {"other": str(each.owner_of)}
-        yield Line("fail" if is_sure else "warn", code, str(each.file), params, "", "", owner)
+        code, params = "samples" if each.is_sampled else "file", {"other": str(each.owner_of)}
+        yield Line("fail" if is_sure else "warn", f"copies.{code}", str(each.file), params)
     if not matched and len(both):
         theirs = both.pivot(index="owner_of", columns=run, values="seconds_of").dropna()
         mine = once.set_index(run)["seconds"][theirs.columns].to_numpy()
         if sources := _means(theirs, mine):
-            params = {"others": "\0".join(sources)}
-            yield Line("fail", "copies.average", "", params, "", "", owner)
+            yield Line("fail", "copies.average", "", {"others": "\0".join(sources)})
 
 
-def copies_between(times: pd.DataFrame, names: Iterable[str]) -> Iterator[Line]:
-    """Lines for the submissions of these names, whose times agree with another `owner`'s.
+def copies_of(times: pd.DataFrame, owner: str) -> list[Line]:
+    """Lines for a submission whose times agree with those of another `owner`.
 
     The others may be published datasets, of other names. A submission without any agreement has a
     line that says how far it was compared.
     """
-    fine = times[times["clock"].eq(0)]
-    for name in names:
-        own = times[times["owner"].eq(name)]
-        step, resolution = own["clock"].max(), own["resolution"].median()  # NaN where it is empty
-        lines = [*_told_of(own, fine[fine["owner"].ne(name)])] if step == 0 else []
-        verdict: Verdict = "not_checked"
-        code, params = "copies.alone", {"step": f"{CALLS * step * 1e3:.3g}"}
-        if step > 0:
-            code = "copies.clock"
-        elif resolution > COARSE:
-            code = "copies.rounded"
-        elif resolution > 0 and times["owner"].nunique() > 1:
-            verdict, code = "pass", "copies.pass"
-        yield from lines or [Line(verdict, code, "", params, "", "", name)]
+    own, others = (times[is_own] for is_own in (times["owner"].eq(owner), times["owner"].ne(owner)))
+    step, resolution = own["clock"].max(), own["resolution"].median()  # NaN where it is empty
+    if step == 0 and (lines := [*_told_of(own, others[others["clock"].eq(0)])]):
+        return lines
+    if step > 0:
+        params = {"step": f"{CALLS * step * 1e3:.3g}"}
+        return [Line("not_checked", "copies.clock", "", params)]
+    if resolution > COARSE:
+        return [Line("not_checked", "copies.rounded")]
+    is_compared = resolution > 0 and len(others)
+    return [Line("pass", "copies.pass") if is_compared else Line("not_checked", "copies.alone")]
 
 
 # One's own times
 
 
-def check_own_copies(results: Iterable[Result]) -> list[Line]:
+def check_own_copies(results: Iterable[Result]) -> Iterator[Line]:
     """Lines for files whose times follow from others of the submission, each file once.
 
     A file handed in twice as two runs, and files of which one is the other times a constant (a
     constant rate, or causal runs made from full ones): measurements are never these to seven
     digits.
     """
-    fine = [result for result in results if max(_resolutions(result, 0.0)) <= EXACT / 5]
+    fine = [r for r in results if max(_resolutions(r, 0.0)) <= EXACT / 5]
     ratio = {r.name: r.seconds["backward"] / r.seconds["forward"] for r in fine}
-    found: list[Line] = []
-    for one, other in pairwise(sorted(fine, key=lambda result: ratio[result.name])):
-        names = [result.told for result in (one, other)]
+    for one, other in pairwise(sorted(fine, key=lambda r: ratio[r.name])):
         differ, stated_so = (
             any(a.get(k, b[k]) != b[k] for k in ATTRIBUTES if k in b)
-            for a, b in (names, (one.said, other.said))
+            for a, b in ((one.told, other.told), (one.said, other.said))
         )
         off = abs(ratio[one.name] / ratio[other.name] - 1)
         factor = other.seconds["forward"] / one.seconds["forward"]
@@ -296,9 +278,8 @@ def check_own_copies(results: Iterable[Result]) -> list[Line]:
             # Only their names make them different runs, if these alone say so.
             verdict: Verdict = "fail" if stated_so or not is_equal else "warn"
             code = "copies.within" if is_equal else "copies.proportional"
-            params = {"other": one.name, "ratio": f"{factor:.6g}"}
-            found.append(Line(verdict, code, other.name, params, *map(described, names)))
-    return found
+            params, names = {"other": one.name, "ratio": f"{factor:.6g}"}, (one.told, other.told)
+            yield Line(verdict, code, other.name, params, *map(described, names))
 
 
 # What is published
@@ -314,7 +295,7 @@ def _recorded() -> list[tuple[str, Path, str | None]]:
 
     Each dataset's protocol is a source of its own, because a run was measured by each.
     """
-    found: list[tuple[str, Path, str | None]] = []
+    found = list[tuple[str, Path, str | None]]()
     found += [(SLIDES, SLIDE, sha256_of(SLIDE))] if SLIDE.exists() else []
     for manifest in sorted(ROOT.glob("data/*/manifest.json")):
         with suppress(DatasetError):  # a damaged dataset stops the pipeline, not the grading

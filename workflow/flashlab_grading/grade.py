@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -19,23 +19,9 @@ import psutil
 from flashlab.forks import forked
 from flashlab.lab5.assigning import assign
 from flashlab.lab5.checks import check_results
-from flashlab.lab5.results import Result
-from flashlab_grading.checks import (
-    BADGES,
-    CHECKS,
-    LAUNCH_SECONDS,
-    STEPS,
-    VERDICTS,
-    GradingError,
-    Line,
-    Submission,
-    Verdict,
-    check_coverage,
-    check_physics,
-    check_plausibility,
-    check_samples,
-)
-from flashlab_grading.copies import check_own_copies, copies_between, shipped, times_of
+from flashlab_grading import checks
+from flashlab_grading.checks import GradingError, Line, Submission
+from flashlab_grading.copies import check_own_copies, copies_of, shipped, times_of
 from flashlab_grading.submissions import read_submission
 
 CLASS_SIZE, CLASS_FACTOR = 5, 1.9
@@ -86,81 +72,32 @@ def apart(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
     return found
 
 
-@dataclass
-class Graded:
-    """A submission: the lines on it, its results without their records, and their times.
-
-    Of its `times` (`copies.times_of`), those `is_sound` whose run is known and that no check of its
-    own speaks against.
-    """
-
-    submission: str
-    lines: list[Line]
-    device: str | None
-    results: Sequence[Result]
-    times: pd.DataFrame
-
-    def of(self, check: str) -> list[Verdict]:
-        """The verdicts of a check's lines."""
-        return [line.verdict for line in self.lines if line.check == check]
-
-    @property
-    def verdicts(self) -> dict[str, Verdict]:
-        """The worst verdict of each check, ``not_checked`` where there is no line."""
-        return {x: min(self.of(x), key=VERDICTS.index, default="not_checked") for x in CHECKS}
-
-    def part(self, check: str) -> tuple[int, int] | None:
-        """How many lines of a check came to a conclusion, of how many; None if all or none did."""
-        done = [verdict != "not_checked" for verdict in self.of(check)]
-        is_part = self.verdicts[check] == "not_checked" and any(done)
-        return (sum(done), len(done)) if is_part else None
-
-    @property
-    def badges(self) -> tuple[str, ...]:
-        """The badges that it has earned; each requires those before it."""
-        passed = {x for x in CHECKS if self.of(x) and {*self.of(x)} <= {"pass", "warn"}}
-        form = {line.verdict for line in self.lines if line.check == "form" and line.file}
-        sound = {"arithmetic", "identity", "physics", "plausibility"} <= passed
-        earned = (
-            form == {"pass"} and "coverage" in passed,
-            sound and "fail" not in self.of("copies"),
-            "reproduction" in passed,
-        )
-        return BADGES[: (*earned, False).index(False)]
-
-
-def check_alone(submission: Submission) -> Graded:
-    """Run every check that needs no other submission."""
-    results, doubted = submission.results, submission.contradicted
-    own, files = check_results(result for result in results if result.name not in doubted)
-    assign(files)
-    times = times_of(results, files)
+def check_alone(own: Submission) -> Submission:
+    """Run every check on a submission that needs no other, and leave it without its samples."""
+    lines, files = check_results(own.results)
+    times = times_of(own.results, assign(files))
     step = float(times["clock"].max()) if len(times) else 0.0
-    physics = [check_physics(file, step) for file in files]
-    refuted = {line.file for line in physics if line.verdict == "fail"}
-    plausible = check_plausibility([f for f in files if f.result.name not in refuted], step)
+    suspicious = [checks.check_physics(file, step) for file in files]
+    refuted = {line.file for line in suspicious if line.verdict == "fail"}
+    sound = [file for file in files if file.result.name not in refuted]
+    plausible = checks.check_plausibility(sound, step)
     known = {file.result.name for file in files}
-    coverage = check_coverage(files, (result for result in results if result.name not in known))
-    copied = [] if step else check_own_copies(file.result for file in files)
-    suspicious = [*physics, *check_samples(results), *copied]
-    lines = [*submission.lines, *own, *suspicious, *plausible, *coverage]
+    doubted = (result for result in own.results if result.name not in known)
+    suspicious += checks.check_samples(own.results)
+    suspicious += [] if step else check_own_copies(file.result for file in files)
+    own.add([*lines, *suspicious, *plausible, *checks.check_coverage(files, doubted)])
     spoken_against = {line.file for line in suspicious if line.verdict == "fail"}
     spoken_against |= {line.file for line in plausible}
-    times["is_sound"] &= ~times["file"].isin(spoken_against)
-    return Graded(
-        submission.name,
-        [replace(line, submission=submission.name) for line in lines],
-        submission.device,
-        [replace(result, document={}) for result in results],
-        times,
-    )
+    own.times = times.assign(is_sound=times["is_sound"] & ~times["file"].isin(spoken_against))
+    own.results = [replace(result, samples={}) for result in own.results]
+    return own
 
 
-def _check(folder: str, name: str, device: str | None) -> Graded:
+def _check(folder: str, name: str, device: str | None) -> Submission:
     return check_alone(read_submission(folder, name, device))
 
 
-def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Graded]:
+def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Submission]:
     """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
     shipped()  # known to all forks
     for name in names:
@@ -168,7 +105,7 @@ def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterat
             yield apart(MAX_SECONDS, _check, folder, name, device)
         except LimitError as error:
             line = Line("fail", "form.budget", params={"limit": str(error)})
-            yield check_alone(Submission(name, lines=[line]))
+            yield check_alone(Submission(name, lines=[replace(line, submission=name)]))
 
 
 def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
@@ -179,37 +116,33 @@ def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
     are.
     """
     keys = ["device", "run", "pass"]
-    points = times[times["seconds"].ge(STEPS * times["clock"])]
+    points = times[times["seconds"].ge(checks.STEPS * times["clock"])]
     points = points.drop_duplicates(["owner", *keys])
     of_class = points.groupby(keys)["seconds"]
     points = points.assign(median=of_class.transform("median"), count=of_class.transform("size"))
-    is_long = points[["median", "seconds"]].min(axis=1).ge(LAUNCH_SECONDS)
+    is_long = points[["median", "seconds"]].min(axis=1).ge(checks.LAUNCH_SECONDS)
     points = points[is_long & points["count"].ge(CLASS_SIZE)]
     levels = (points["seconds"] / points["median"]).groupby(points["owner"]).transform("median")
     points = points.assign(level=levels, usual=points["median"] * levels)
     low, high = 1 / CLASS_FACTOR, CLASS_FACTOR
-    for submission, level in points.groupby("owner")["level"].first().items():
-        if not low <= level <= high:
-            found = f"{level:.3g}"
-            texts = f"{low:.2g} – {high:g}", found, str(submission)
-            yield Line("warn", "plausibility.level", "", {"factor": found}, *texts)
+    owners = points.groupby("owner")["level"].first()
+    for owner, level in owners[~owners.between(low, high)].items():
+        params, texts = {"factor": f"{level:.3g}"}, (f"{low:.2g} – {high:g}", f"{level:.3g}")
+        yield Line("warn", "plausibility.level", "", params, *texts, str(owner))
     is_off = ~(points["seconds"] / points["usual"]).between(low, high) & points["device"].ne("")
     for point in points[is_off].to_dict("records"):
         params = {"pass": point["pass"], "factor": f"{high:g}"}
-        usual, found = (f"{point[key] * 1e3:.4g} ms" for key in ("usual", "seconds"))
-        yield Line(
-            "warn", "plausibility.class", point["file"], params, usual, found, point["owner"]
-        )
+        texts = f"{point['usual'] * 1e3:.4g} ms", f"{point['seconds'] * 1e3:.4g} ms"
+        yield Line("warn", "plausibility.class", point["file"], params, *texts, point["owner"])
 
 
-def grade_checked(checked: Iterable[Graded], published: pd.DataFrame) -> list[Graded]:
+def grade_checked(checked: Iterable[Submission], published: pd.DataFrame) -> list[Submission]:
     """Compare submissions with one another, and with recorded datasets (`published_times`)."""
-    owns = {own.submission: own for own in checked}
+    owns = {own.name: own for own in checked}
     every = [own.times.assign(owner=name) for name, own in owns.items()]
     times = pd.concat([published, *every], ignore_index=True)
-    outliers = class_outliers(times[times["is_sound"]])
-    for line in (*outliers, *copies_between(times, owns)):
-        owns[line.submission].lines.append(line)
-    for own in owns.values():
-        own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
+    outliers = [*class_outliers(times[times["is_sound"]])]
+    for name, own in owns.items():
+        own.add([line for line in outliers if line.submission == name])
+        own.add(copies_of(times, name))
     return [*owns.values()]

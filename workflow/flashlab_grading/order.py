@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,42 +37,38 @@ from flashlab_grading.checks import (
     GradingError,
     Line,
     Verdict,
-    is_same_device,
+    kind_of_device,
 )
 
-ORDER = Path("results") / "grading" / "order.json"
-RECORDS = Path("results") / "local" / "records"
+ORDER, RECORDS = Path("results/grading/order.json"), Path("results/local/records")
 LOCAL = "local"
 TOLERANCE = 0.25
-DISTURBANCES = ("cpu_load", "shared_device")
+DISTURBANCES = {"cpu_load", "shared_device"}
 """Warnings in a record that mean that other processes were using the machine."""
-
-VERDICT_OF: Mapping[str, Verdict] = {"pass": "pass", "fail": "fail"}
 
 Measured = tuple[Option, Record]
 """A run that was measured here, and its record."""
 
 
-def _refusal(config: Mapping[str, Any]) -> str | None:
-    """The reason why what is to be graded does not exist or cannot be measured here, if any."""
+def _refusals(config: Mapping[str, Any]) -> Iterator[str]:
+    """The reasons why what is to be graded does not exist or cannot be measured here."""
     submissions, pdf = config.get("submissions"), config.get("pdf")
     if submissions is not None and not Path(submissions).is_dir():
-        return f"submissions: there is no folder {submissions}"
+        yield f"submissions: there is no folder {submissions}"
     if pdf is not None and not Path(pdf).is_file():
-        return f"pdf: there is no file {pdf}"
+        yield f"pdf: there is no file {pdf}"
     if submissions is not None and pdf is not None:
-        return "give either submissions=DIR or pdf=PATH"
+        yield "give either submissions=DIR or pdf=PATH"
     if "reproduce" in config and submissions is None:
-        return "reproduce: there is nothing to measure again; give submissions=DIR, or leave it out"
+        yield "reproduce: there is nothing to measure again; give submissions=DIR, or leave it out"
     if "reproduce" in config and (config["dataset"] != LOCAL or "import" in config):
-        return "reproduce: it measures on this machine; leave out dataset= and import="
-    return None
+        yield "reproduce: it measures on this machine; leave out dataset= and import="
 
 
 def _declared(results: Iterable[Result], here: str) -> list[tuple[Option, Result]]:
     """The results declared to be of the device `here`, by a row, a record, or their names."""
-    runs = ((stated(r.told), r) for r in results)
-    return [(run, r) for run, r in runs if run and is_same_device(here, r.said.get("device"))]
+    runs, kind = ((stated(r.told), r) for r in results), kind_of_device(here)
+    return [(run, r) for run, r in runs if run and kind_of_device(r.said.get("device")) == kind]
 
 
 def choose(
@@ -128,7 +124,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without submissions, with a recorded dataset, or for results of other devices than this.
     """
-    if reason := _refusal(config):
+    for reason in _refusals(config):
         raise ConfigError(f"--config: {reason}")
     kind = next((kind for kind in ("submissions", "pdf") if kind in config), "")
     if not kind:
@@ -141,8 +137,8 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     chosen = _sample(config, here) if "reproduce" in config else []
     namer = Namer(ATTENTION, find_implementations(), RECORDS, here)
     entries = [namer.entry(attention_run(*option, dtype, device), protocol) for option in chosen]
-    missing = sum(not entry.path.exists() for entry in entries)
     if entries:
+        missing = sum(not entry.path.exists() for entry in entries)
         said = f"reproduce: {len(entries)} runs, {missing} of them still to be measured"
         print(said, file=sys.stderr)
     document = {
@@ -169,19 +165,16 @@ def measured_of(order: Mapping[str, Any]) -> list[Measured]:
 
 def _compared(result: Result, record: Record) -> Line:
     """A line for a file, whose run was measured on the same device, by its passes that are long."""
-    off, texts, name = 0.0, ("", ""), ""
-    for each in PASSES if record.status == "ok" else ():
-        mine, theirs = record.metrics[f"{each}_time"].value / 1e3, result.seconds[each]
-        if max(mine, theirs) >= LAUNCH_SECONDS and abs(theirs / mine - 1) >= off:
-            off, name = abs(theirs / mine - 1), each
-            texts = f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms"
-    is_disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
-    code = "pass" if off <= TOLERANCE else "disturbed" if is_disturbed else "fail"
-    if not name:
-        code = "too_short" if record.status == "ok" else "not_measured"
-    params = {"run": described(result.told), "status": record.status}
-    params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
-    verdict = VERDICT_OF.get(code, "not_checked")
+    code = "too_short" if record.status == "ok" else "not_measured"
+    params, texts, most = {"run": described(result.told), "status": record.status}, ("", ""), -1.0
+    for name in PASSES if record.status == "ok" else ():
+        mine, theirs = record.metrics[f"{name}_time"].value / 1e3, result.seconds[name]
+        if max(mine, theirs) >= LAUNCH_SECONDS and (off := abs(theirs / mine - 1)) > most:
+            is_disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
+            code = "pass" if off <= TOLERANCE else "disturbed" if is_disturbed else "fail"
+            params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
+            most, texts = off, (f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms")
+    verdict: Verdict = "pass" if code == "pass" else "fail" if code == "fail" else "not_checked"
     return Line(verdict, f"reproduction.{code}", result.name, params, *texts)
 
 

@@ -1,22 +1,20 @@
 r"""The grades of a class as CSV and as a PDF, and what they would be of one folder, printed.
 
 A submission's lines are grouped by verdict and message, the gravest first: exchanged labels are one
-group, however many files they make false. A group is told by its first lines, from the labels.
-
-Others' names and texts are made safe to show: what cannot be printed (newlines, ANSI escapes, marks
-that reverse the direction of text, bytes that are not UTF-8) becomes a visible escape as Python
-writes it, such as ``\u202e``, and so does what the report's fonts lack. A backslash becomes two.
+group, however many files they make false. Others' names and texts are made safe to show: what
+cannot be printed (ANSI escapes, marks that reverse text, bytes that are not UTF-8) or is not in the
+report's fonts becomes a visible escape as Python writes it, such as ``\u202e``.
 """
 
 from __future__ import annotations
 
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
@@ -25,17 +23,9 @@ from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
-from flashlab_grading.checks import (
-    BADGES,
-    CHECKS,
-    OWN_CHECKS,
-    VERDICTS,
-    GradingError,
-    Line,
-    Verdict,
-)
+from flashlab_grading.checks import CHECKS, OWN_CHECKS, VERDICTS, GradingError, Line, Submission
 from flashlab_grading.copies import published_times
-from flashlab_grading.grade import Graded, check_apart, grade_checked
+from flashlab_grading.grade import check_apart, grade_checked
 from flashlab_grading.order import check_reproduction, measured_of
 from flashlab_grading.submissions import find_submissions
 
@@ -45,8 +35,8 @@ EXAMPLES, SAID = 3, 10
 """Most files of a group that are shown, and most sentences on a whole submission."""
 
 MAX_CELL, MAX_CHARACTERS = 32_000, 160
-"""Most characters of a CSV cell, of which a spreadsheet holds 32,767 and cuts the rest off in
-silence; and of a name or text in a PDF."""
+"""Most characters of a CSV cell, of which a spreadsheet cuts off what is behind 32,767, and of a
+text in a PDF."""
 
 Group = Sequence[Line]
 """Lines of one verdict and message."""
@@ -74,9 +64,9 @@ def cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
-def grouped(lines: Iterable[Line], *verdicts: Verdict) -> list[Group]:
+def grouped(lines: Iterable[Line], *verdicts: str) -> list[Group]:
     """The lines of these verdicts by their messages: by verdict, then check, then count."""
-    groups: dict[tuple[Verdict, str], list[Line]] = defaultdict(list)
+    groups = defaultdict[tuple[str, str], list[Line]](list)
     for line in lines:
         if line.verdict in verdicts:
             groups[line.verdict, line.code].append(line)
@@ -97,10 +87,8 @@ def urgency(lines: Iterable[Line]) -> tuple[int, int, int]:
 
     Failures come before warnings, and accusations before what is merely incomplete.
     """
-    found = [group[0] for group in grouped(lines, "fail", "warn")]
-    counts = Counter((line.verdict, line.check in ("form", "coverage")) for line in found)
-    warned = counts["warn", False] + counts["warn", True]
-    return -counts["fail", False], -counts["fail", True], -warned
+    failed = [group[0].check in ("form", "coverage") for group in grouped(lines, "fail")]
+    return -failed.count(False), -failed.count(True), -len(grouped(lines, "warn"))
 
 
 def word(key: str, language: str, /, **params: object) -> str:
@@ -128,43 +116,42 @@ def told(group: Group, language: str, show: Callable[[str], str]) -> str:
 
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
-COUNTS: Mapping[str, Verdict] = {"failed": "fail", "warned": "warn", "not_checked": "not_checked"}
+COUNTS = {"failed": "fail", "warned": "warn", "not_checked": "not_checked"}
 MOST = {"causes": 12, "files": 8, "examples": EXAMPLES}
 """Most causes of a submission, loose files, and examples that are shown; the CSV has all."""
 
 
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     with open_atomically(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([cell(text) for text in row] for row in rows)
+        pd.DataFrame(rows).astype(str).map(cell).to_csv(file, index=False, lineterminator="\n")
 
 
 def write_grades(path: Path, lines: Iterable[Line], languages: Sequence[str]) -> None:
     """Write a row for each line, with a column for its message in each language."""
-    rows = (
-        [getattr(line, name) for name in COLUMNS] + [sentence(line, x, str) for x in languages]
+    rows = [
+        {name: getattr(line, name) for name in COLUMNS}
+        | {f"message.{x}": sentence(line, x, str) for x in languages}
         for line in lines
-    )
-    _write(path, (*COLUMNS, *(f"message.{language}" for language in languages)), rows)
+    ]
+    _write(path, rows)
 
 
-def write_summary(path: Path, submissions: Iterable[Graded]) -> None:
+def write_summary(path: Path, submissions: Iterable[Submission]) -> None:
     """Write a row for each submission; a check that was made in part with how much of it was."""
-    rows = []
+    rows = list[dict[str, object]]()
     for own in submissions:
-        counts = Counter(line.verdict for line in own.lines)
-        parts = {check: " ({}/{})".format(*p) for check in CHECKS if (p := own.part(check))}
-        rows.append([
-            *(own.submission, own.device or "", str(len(own.results))),
-            *(verdict + parts.get(check, "") for check, verdict in own.verdicts.items()),
-            *(str(counts[verdict]) for verdict in COUNTS.values()),
-            " ".join(own.badges),
-        ])  # fmt: skip
-    _write(path, ("submission", "device", "files", *CHECKS, *COUNTS, "badges"), rows)
+        row = {"submission": own.name, "device": own.device or "", "files": len(own.results)}
+        for check in CHECKS:
+            part = own.part(check)
+            row[check] = own.verdict(check) + (" ({}/{})".format(*part) if part else "")
+        counts = Counter[str](line.verdict for line in own.lines)
+        rows.append(row | {name: counts[verdict] for name, verdict in COUNTS.items()})
+    _write(path, rows)
 
 
-def to_html(submissions: Iterable[Graded], loose: Iterable[str], order: Mapping[str, Any]) -> str:
+def to_html(
+    submissions: Iterable[Submission], loose: Iterable[str], order: Mapping[str, Any]
+) -> str:
     """The pages as one HTML document, for which the template makes others' texts safe.
 
     A table of the class, then what did not pass in each submission, the most urgent first. `loose`
@@ -173,22 +160,21 @@ def to_html(submissions: Iterable[Graded], loose: Iterable[str], order: Mapping[
     from flashlab.report.page import LANGUAGE_TAGS
     from flashlab.report.render import TEMPLATES, templates
 
-    def place(own: Graded) -> tuple[int, ...]:
-        verdicts = own.verdicts
-        return *urgency(own.lines), -sum(verdicts[x] == "not_checked" for x in OWN_CHECKS)
+    def place(own: Submission) -> tuple[int, ...]:
+        return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in OWN_CHECKS)
 
     ordered = sorted(submissions, key=place)
-    causes = {own.submission: grouped(own.lines, "fail", "warn") for own in ordered}
+    causes = {own.name: grouped(own.lines, "fail", "warn") for own in ordered}
     return (
         templates(TEMPLATES)
         .get_template("grades.html.j2")
         .render(
             **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
-            notes={own.submission: notes_of(own.lines) for own in ordered},
+            notes={own.name: notes_of(own.lines) for own in ordered},
             clean=[for_page(name) for name, own in causes.items() if not own],
-            earned={badge: sum(badge in own.badges for own in ordered) for badge in BADGES},
             loose=[*map(for_page, loose)],
-            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
+            counts={x: Counter(own.verdict(x) for own in ordered) for x in CHECKS},
+            **{"checks": CHECKS, "marks": MARKS, "tags": LANGUAGE_TAGS},
             **{"word": word, "show": for_page, "told": told},
         )
     )
@@ -205,8 +191,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     for own in graded:
         refuted = {line.file for line in own.lines if line.verdict == "fail"}
         sound = [result for result in own.results if result.name not in refuted]
-        again = check_reproduction(sound, measured, order["here"])
-        own.lines += [replace(line, submission=own.submission) for line in again]
+        own.add(check_reproduction(sound, measured, order["here"]))
     lines = [Line("warn", "form.loose", name) for name in loose]
     lines += [line for own in graded for line in own.lines]
     write_summary(summary_csv, graded)
@@ -217,6 +202,16 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     counts = Counter(line.verdict for line in lines)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
     print(f"{len(graded)} submissions: {said}")
+
+
+def _read_as(folder: Path, language: str) -> str:
+    """As what the importer of reports reads a folder, in words."""
+    try:
+        entries, _ = import_plan(folder, implementations_of(ATTENTION))
+    except FolderError as error:
+        return word("selfcheck.refused", language, reason=escaped(str(error)))
+    different = {str(entry["run"]) for entry in entries}
+    return word("selfcheck.runs", language, files=len(entries), runs=len(different))
 
 
 def self_check(folder: Path, device: str | None, language: str) -> int:
@@ -230,30 +225,26 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     checked = check_apart(str(path.parent), [path.name], device)
     (own,) = grade_checked(checked, published_times())
 
-    def labelled(mark: str, key: str, text: str) -> str:
-        return f"{mark} {word('labelled', language, name=word(key, language), text=text)}".lstrip()
+    def show(mark: str, key: str, text: str) -> None:
+        labelled = word("labelled", language, name=word(key, language), text=text)
+        print(f"{mark} {labelled}".lstrip())
 
     for check in CHECKS[:-1]:
-        verdict, part = own.verdicts[check], own.part(check)
-        text = word(f"verdict.{verdict}", language)
-        text = word("cell.part", language, done=part[0], total=part[1]) if part else text
-        print(labelled(MARKS[verdict], f"check.{check}", text))
+        text = word(f"verdict.{own.verdict(check)}", language)
+        if part := own.part(check):
+            text = word("cell.part", language, done=part[0], total=part[1])
+        show(MARKS[own.verdict(check)], f"check.{check}", text)
         if not own.of(check):
             print(f"    {word('nothing_to_check', language)}")
     for group in grouped(own.lines, "fail", "warn", "not_checked"):
-        mark, key = MARKS[group[0].verdict], f"check.{group[0].check}"
-        print("\n" + labelled(mark, key, told(group, language, escaped)))
+        print()
+        show(MARKS[group[0].verdict], f"check.{group[0].check}", told(group, language, escaped))
         for line in group[:EXAMPLES] if group[0].file else ():
             parts = filter(None, (line.file, line.found, line.expected))
             print("    " + " → ".join(map(escaped, parts)))
     for group in notes_of(own.lines):
-        print("\n" + labelled("", "note", told(group, language, escaped)))
+        print()
+        show("", "note", told(group, language, escaped))
     if path.is_dir() and not any(line.code == "form.budget" for line in own.lines):
-        try:
-            entries, _ = import_plan(path, implementations_of(ATTENTION))
-            different = {str(entry["run"]) for entry in entries}
-            said = word("selfcheck.runs", language, files=len(entries), runs=len(different))
-        except FolderError as error:
-            said = word("selfcheck.refused", language, reason=escaped(str(error)))
-        print(f"\n{said}")
-    return int(any(line.verdict == "fail" for line in own.lines))
+        print(f"\n{_read_as(path, language)}")
+    return int("fail" in {line.verdict for line in own.lines})

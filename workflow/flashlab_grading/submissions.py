@@ -1,7 +1,7 @@
 """From a submission's folder or zip to its results, each with what is said of it.
 
-An archive may be a bomb, name files outside its folder, or hold links: its members are read within
-bounds, and only regular files are written, one by one, to a folder that is removed again.
+Of an archive, which may be a bomb, name files outside its folder, or hold links, only regular files
+are written, within bounds, to a folder that is removed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from flashlab.lab5.documents import MAX_BYTES, MAX_ENTRIES, MAX_FILES, SPREADSHEETS
 from flashlab.lab5.results import Folder, Result, read_folder
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded, readable
-from flashlab_grading.checks import GradingError, Line, Submission, is_same_device
+from flashlab_grading.checks import GradingError, Line, Submission, kind_of_device
 from flashlab_grading.copies import shipped
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
@@ -53,7 +53,7 @@ def _damage() -> Iterator[None]:
 
 def _refuse(info: zipfile.ZipInfo, path: PurePosixPath) -> None:
     """UnsoundFileError for a member of a zip that is no file of a submission's own."""
-    has_drive = path.parts and re.match("[A-Za-z]:", path.parts[0])
+    has_drive = re.match("[A-Za-z]:", str(path))
     if path.is_absolute() or ".." in path.parts or has_drive or not path.parts:
         raise UnsoundFileError("form.archive_path", value=info.filename[:200])
     if stat.S_ISLNK(info.external_attr >> 16):
@@ -61,8 +61,8 @@ def _refuse(info: zipfile.ZipInfo, path: PurePosixPath) -> None:
     if path.name.lower().endswith(ARCHIVES):
         raise UnsoundFileError("form.archive_nested")
     if info.file_size > MAX_FILE_BYTES:  # the size that it states is the most that is read of it
-        size, most = f"> {MAX_FILE_BYTES}", str(MAX_FILE_BYTES)
-        raise UnsoundFileError("form.too_large", size=size, most=most)
+        most = str(MAX_FILE_BYTES)
+        raise UnsoundFileError("form.too_large", size=f"> {most}", most=most)
 
 
 def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[str]) -> None:
@@ -106,29 +106,29 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
     ]
     lines += [Line("pass", "form.not_a_result", file) for file in found.ignored]
     known = shipped()
-    ours = {file for file, result in found.results.items() if result.sha256 in known}
-    lines += [Line("pass", "form.shipped", params={"count": str(len(ours))})] if ours else []
-    own = {file: result for file, result in found.results.items() if file not in ours}
-    lines += [] if own or found.refused else [Line("fail", "form.nothing")]
-    for file, result in own.items():
+    own = [result for result in found.results.values() if result.sha256 not in known]
+    if ours := len(found.results) - len(own):
+        lines.append(Line("pass", "form.shipped", params={"count": str(ours)}))
+    if not own and not found.refused:
+        lines.append(Line("fail", "form.nothing"))
+    for result in own:
         code = "pass" if result.status == "ok" else "not_measured"
-        lines.append(Line("pass", f"form.{code}", file, {"status": result.status}))
-        if text := found.contradicted.get(file):
-            code = "record_differs" if result.run else "declared_twice"
-            lines.append(Line("fail", f"identity.{code}", file, {}, "", text))
-    measured = [result for result in own.values() if result.status == "ok"]
-    named = {str(r.said["device"]) for r in measured if "device" in r.said}
-    for other in sorted(named):
-        if device is not None and not is_same_device(other, device):
+        lines.append(Line("pass", f"form.{code}", result.name, {"status": result.status}))
+    measured = [result for result in own if result.status == "ok"]
+    named = sorted({str(r.said["device"]) for r in measured if "device" in r.said})
+    for other in named:
+        if device is not None and kind_of_device(other) != kind_of_device(device):
             lines.append(Line("warn", "form.other_device", "", {"device": other}, device, other))
     # A submission comes from one GPU: the device that one file names is that of the others.
-    device = named.pop() if len(named) == 1 else None if named else device
+    device = named[0] if len(named) == 1 else None if named else device
     of_device, once = {"device": device} if device else {}, dict[str, Result]()
     for r in (replace(r, said={**of_device, **r.said}) for r in measured):
-        key = repr((r.said, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
-        if (first := once.setdefault(key, r)) is not r:  # such as of a folder and its copy
+        first = once.setdefault(f"{r.said}{r.numbers}", r)
+        if first is not r:  # such as of a folder and its copy
             lines.append(Line("pass", "form.double", r.name, {"other": first.name}))
-    return Submission(name, [*once.values()], lines, device, [*found.contradicted])
+    own_submission = Submission(name, [*once.values()], device)
+    own_submission.add(lines)
+    return own_submission
 
 
 def read_submission(folder: str, name: str, device: str | None) -> Submission:
@@ -151,8 +151,9 @@ def read_submission(folder: str, name: str, device: str | None) -> Submission:
                     found.refused[own] = problem
         for root in (path, unpacked) if path.is_dir() else (unpacked,):
             read = read_folder(root)
-            for part in ("results", "refused", "ignored", "contradicted"):
-                getattr(found, part).update(getattr(read, part))
+            found.results |= read.results
+            found.refused |= read.refused
+            found.ignored |= read.ignored
     return submission_of(name, found, device)
 
 
@@ -166,21 +167,20 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
     """
     try:
         with readable(), os.scandir(folder) as scanned:
-            entries = [*itertools.islice(scanned, MAX_ENTRIES)]
+            entries = [e for e in itertools.islice(scanned, MAX_ENTRIES) if not _is_hidden(e.name)]
     except UnsoundFileError as problem:
         text = f"config: submissions: {folder} cannot be graded: {problem}"
         raise GradingError(text) from problem
-    found = {e.name: e.is_dir() or e.is_symlink() for e in entries if not _is_hidden(e.name)}
+    folders = {e.name for e in entries if e.is_dir() or e.is_symlink()}
+    files = {e.name for e in entries} - folders
+    archives = {name for name in files if name.lower().endswith(ARCHIVES)}
     # An archive beside the folder that it was unpacked to would be that folder's copy.
-    names = {n: re.sub(r"(?i)(\.tar)?\.[a-z0-9]+\Z", "", n) for n in found}
-    submissions = [
-        n for n in sorted(found)
-        if found[n] or (n.lower().endswith(ARCHIVES) and not found.get(names[n]))
-    ]  # fmt: skip
+    copies = {n for n in archives if re.sub(r"(?i)(\.tar)?\.[a-z0-9]+\Z", "", n) in folders}
+    submissions = sorted((folders | archives) - copies)
     if not 0 < len(submissions) <= MAX_SUBMISSIONS:
         raise GradingError(
             f"{folder} has {len(submissions) or 'no'} subfolders; each submission is one, and at "
             f"most {MAX_SUBMISSIONS} are graded. To check a single submission: "
             f"./run selfcheck {folder}"
         )
-    return submissions, sorted(found.keys() - {*submissions})[:MAX_FILES]
+    return submissions, sorted(files - {*submissions})[:MAX_FILES]

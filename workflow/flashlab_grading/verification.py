@@ -1,25 +1,23 @@
 """A report checked against its own data: rebuilt from its attachments, and compared with that.
 
 This proves that a report and its data belong together, not where the data came from. So the data
-are checked as a submission's are, which is a second answer.
-
-Both PDFs are compared as graphs: all that a reader can reach from the trailer, side by side. Object
-numbers, cross-references, object streams, compression, /ID and what `OF_WRITER` names may differ,
-as in a file that another program has saved. The file that is checked is not trusted: it is walked
-only as far as the one that its data give, in a process with bounds on memory and time.
+are checked as a submission's are, which is a second answer. Both PDFs are compared as graphs: all
+that a reader can reach from the trailer, side by side. Object numbers, cross-references, object
+streams, compression, /ID and what `OF_WRITER` names may differ, as in a file that another program
+has saved. The file is not trusted: it is walked only as far as the one that its data give.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -151,16 +149,13 @@ def _compared(found: Pdf, made: Pdf) -> Iterator[tuple[str, str]]:
             _walk(start, own[start], reached) if start in own else iter(())
             for own, reached in zip(parts, known, strict=True)
         ]
-        for (place, one), (at, other) in itertools.zip_longest(*walks, fillvalue=(("~",), "")):
-            if place != at:
-                said = "it is added" if place < at else "it is missing"
-            elif _is_same(one, other):
+        for (place, one), (at, other) in zip_longest(*walks, fillvalue=(("~",), "")):
+            if place == at and _is_same(one, other):
                 continue
-            elif isinstance(one, tuple):
-                said = "its bytes differ"
-            else:
-                says, gives = (str(value).partition("\0")[0][:80] for value in (one, other))
-                said = f"it is {says}, and the data give {gives}"
+            says, gives = (str(value).partition("\0")[0][:80] for value in (one, other))
+            said = f"it is {says}, and the data give {gives}"
+            said = "its bytes differ" if isinstance(one, tuple) else said
+            said = said if place == at else "it is added" if place < at else "it is missing"
             keys = min(place, at)[1:]
             words = dict.fromkeys(MEANINGS[key] for key in keys if key in MEANINGS)
             shown = " ".join(key.lstrip("/0") for key in keys[:2] + keys[2:][-4:])
@@ -178,8 +173,8 @@ def _differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
             if len(numbers) != len(set(numbers)):  # programs take the first, or the last
                 raise UnsoundPdfError("it has an object twice")
     said = list(_compared(*files))
-    if warnings := [str(text) for file in files for text in file.get_warnings()]:
-        raise pikepdf.PdfError(warnings[0])
+    for text in (text for file in files for text in file.get_warnings()):
+        raise pikepdf.PdfError(str(text))
     return said
 
 
@@ -221,57 +216,46 @@ def attachments_of(content: bytes) -> dict[str, bytes]:
         return {name: file.get_file().read_bytes() for name, file in pdf.attachments.items()}
 
 
-def _text(content: bytes, page: int) -> list[str]:
-    """The lines of a page, from 1, as PDFium reads them; none where it is no page to PDFium."""
-    with suppress(pypdfium2.PdfiumError):
-        text = pypdfium2.PdfDocument(content)[page - 1].get_textpage().get_text_range()
-        return str(text).splitlines()
-    return []
-
-
-def _first_line(part: str, *files: bytes) -> str:
-    """The first line of a page that differs, in words."""
-    texts = [_text(content, int(part.partition(" ")[2])) for content in files]
-    for number, (one, other) in enumerate(
-        itertools.zip_longest(*texts, fillvalue="nothing"), start=1
-    ):
-        if one != other:
-            says, gives = one[:MAX_CHARACTERS], other[:MAX_CHARACTERS]
+def _first_line(page: int, *files: bytes) -> str:
+    """The first line of a page, from 1, that differs as PDFium reads it, in words."""
+    texts: list[list[str]] = [[] for _ in files]
+    for text, content in zip(texts, files, strict=True):
+        with suppress(pypdfium2.PdfiumError):  # it is no page to PDFium
+            read = pypdfium2.PdfDocument(content)[page - 1].get_textpage().get_text_range()
+            text += str(read).splitlines()
+    for number, lines in enumerate(zip_longest(*texts, fillvalue="nothing"), start=1):
+        if lines[0] != lines[1]:
+            says, gives = (line[:MAX_CHARACTERS] for line in lines)
             return f": line {number}: it says “{says}”, and its data give “{gives}”"
     return ""
 
 
-def _compare(
-    content: bytes, attachments: Mapping[str, bytes]
-) -> tuple[int, str, Sequence[str], bytes]:
+def _compare(content: bytes, attachments: Mapping[str, bytes]) -> tuple[int, str, list[str], bytes]:
     """The exit status, the answer in words, the differences, and the report that the data give.
 
     UnsoundPdfError if they give none.
     """
     with one_message("what rendered the report cannot be read"):
         other = other_software(attachments)
-    made = b""
+    made, failure = b"", "the report cannot be rebuilt from its data"
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
-            one_message("the report cannot be rebuilt from its data"),
-        ):
+        with tempfile.TemporaryDirectory(prefix="flashlab-") as folder, one_message(failure):
             made = rebuild(attachments, Path(folder))
     except UnsoundPdfError:
         if not other:  # else what it states may render it all the same
             raise
     if made == content:
-        return BELONG, "consistent: its data give this file, byte for byte", (), b""
+        return BELONG, "consistent: its data give this file, byte for byte", [], b""
     if other:
         said = f"not verified here: it states other software: {', '.join(other)}; verify it by that"
-        return OTHER_SOFTWARE, said, (), made
+        return OTHER_SOFTWARE, said, [], made
     if not (found := differences(content, made)):
         said = "saved by another program: its data give all that it shows; keep the rebuilt one"
-        return OTHER_BYTES, said, (), made
-    page = next((part for part, _ in found if part.startswith("page ")), "")
-    line = _first_line(page, content, made) if page else ""
-    texts = [f"{part}: {text}{line if part == page else ''}" for part, text in found]
-    return DIFFER, "inconsistent: it is not the report that its data give", texts, made
+        return OTHER_BYTES, said, [], made
+    texts = {part: f"{part}: {text}" for part, text in found}
+    if page := next((part for part in texts if part.startswith("page ")), ""):
+        texts[page] += _first_line(int(page.partition(" ")[2]), content, made)
+    return DIFFER, "inconsistent: it is not the report that its data give", [*texts.values()], made
 
 
 def _faults(attachments: Mapping[str, bytes]) -> Iterator[str]:
@@ -282,6 +266,16 @@ def _faults(attachments: Mapping[str, bytes]) -> Iterator[str]:
     lines = check_alone(submission_of("report", found, None)).lines
     for group in grouped((line for line in lines if line.check != "coverage"), "fail"):
         yield f"  {group[0].check}: {told(group, 'en', escaped)}"
+
+
+def _kept(path: Path, made: bytes) -> str:
+    """Write the rebuilt report; a line that says where it is, or why it is not."""
+    try:
+        with open_atomically(path, binary=True) as file:
+            file.write(made)
+    except OSError as error:
+        return f"the rebuilt report cannot be kept: {path}: {error.strerror}"
+    return f"the rebuilt report: {path}"
 
 
 def verified(pdf: Path) -> tuple[int, list[str]]:
@@ -298,19 +292,12 @@ def verified(pdf: Path) -> tuple[int, list[str]]:
         own += [name for name in sorted(attachments) if name.startswith("remark-")]
         is_known = config.get("benchmark", "attention") == "attention"
         faults = list(_faults(attachments)) if is_known else []
-    said = "grading's checks of the records fail nothing" if is_known else "not checked, because "
-    said += "" if is_known else "grading knows the records of attention alone"
+    said = "not checked, because grading knows the records of attention alone"
+    said = "grading's checks of the records fail nothing" if is_known else said
     lines = [f"data: {'no measurement gives these records' if faults else said}", *faults]
     lines += [f"difference: {escaped(text)}" for text in found[:SHOWN]]
     lines += [f"and {len(found) - SHOWN} more differences"] if len(found) > SHOWN else []
-    if made:
-        path = pdf.with_name(f"{pdf.stem}.rebuilt.pdf")
-        try:
-            with open_atomically(path, binary=True) as file:
-                file.write(made)
-            lines.append(f"the rebuilt report: {path}")
-        except OSError as error:
-            lines.append(f"the rebuilt report cannot be kept: {path}: {error.strerror}")
+    lines += [_kept(pdf.with_name(f"{pdf.stem}.rebuilt.pdf"), made)] if made else []
     lines.append(f"the author's own, not verified: {escaped(', '.join(own))}")
     doubt = "; but no measurement gives its data" if faults else ""
     lines.append(f"verdict: {escaped(verdict)}{doubt}")

@@ -1,6 +1,6 @@
 # records of two sides -> comparison: its table, its sentences, and a PDF and a page of them.
 
-from flashlab.compare.sides import comparison_plan
+from flashlab.compare.sides import comparison_plan, side_files
 from flashlab.files import read_json
 from flashlab.plan.value import write_views
 
@@ -14,7 +14,7 @@ if "compare" in PLAN.config:
         except call.ERRORS as error:
             raise WorkflowError(str(error)) from None
     for side in read_json(FOLDER / COMPARED)["sides"]:
-        COMPARED_RECORDS += [*side["files"], *filter(None, [side["ceilings"]])]
+        COMPARED_RECORDS += side_files(side)
 
 
 rule comparison:
@@ -36,7 +36,7 @@ rule comparison:
 rule comparison_figures:
     input:
         comparison="results/compare/comparison.json",
-        sources=sources("flashlab.compare.forest_plot"),
+        sources=sources("flashlab.compare.forest"),
         fonts=FONTS,
     output:
         directory("results/compare/figures"),
@@ -55,8 +55,8 @@ rule comparison_pdf:
         comparison="results/compare/comparison.json",
         figures="results/compare/figures",
         sources=sources("flashlab.compare.report"),
-        templates=templates("compare*.*", "report.css", "sentences/*.j2"),
-        labels=labels("compare"),
+        templates=templates("report.*", "page*.*", "sentences/*.j2"),
+        labels=[labels("compare"), labels("report")],
         fonts=FONTS,
     output:
         "results/compare/compare.pdf",
@@ -81,19 +81,3 @@ use rule comparison_pdf as comparison_page with:
         command="comparison-page",
     message:
         "Rendering the comparison as an HTML page"
-
-
-rule publish_comparison:
-    input:
-        "results/compare/compare.{kind}",
-    output:
-        "report/compare.{kind}",
-    log:
-        "results/compare/logs/publish_{kind}.log",
-    wildcard_constraints:
-        kind="pdf|html",
-    localrule: True
-    message:
-        "Writing report/compare.{wildcards.kind}"
-    shell:
-        "cp {input:q} {output:q} > {log:q} 2>&1"

@@ -33,11 +33,11 @@ rule figures:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        results=HOME,
         ceilings=CEILINGS,
     message:
         "Drawing the figures"
     shell:
-        "python -m flashlab figures --tables {params.tables:q} {params.ceilings} "
+        "python -m flashlab figures --tables {params.results:q}/tables {params.ceilings} "
         "--languages {input.languages:q} "
         "--output {output.figures:q} --overview {output.overview:q} {input.plans:q} > {log:q} 2>&1"

@@ -16,10 +16,10 @@ rule observations:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        results=HOME,
         ceilings=CEILINGS,
     message:
         "Observing what the report says"
     shell:
-        "python -m flashlab observations --tables {params.tables:q} {params.ceilings} "
+        "python -m flashlab observations --tables {params.results:q}/tables {params.ceilings} "
         "--output {output:q} {input.plans:q} > {log:q} 2>&1"

@@ -161,22 +161,19 @@ def record_of(wildcards):
     return f"{HOME}/records/{wildcards.record}.json"
 
 
-def order_of(wildcards):
-    return json.dumps(ORDERS[record_of(wildcards)])
-
-
 def block_of(wildcards):
     """The group of jobs on a cluster: a block, or a run whose counters are read."""
-    what = COUNTERS if wildcards.record.startswith(f"{COUNTERS}-") else "block"
-    return f"{what}{ORDERS[record_of(wildcards)]['card']}"
+    order = ORDERS[record_of(wildcards)]
+    return f"{order['protocol']['name']}{order['card']}"
 
 
 def on_card(card):
     """An input function: the share of a card that a job takes, all of its own to read counters."""
 
     def share(wildcards):
-        own = ORDERS[record_of(wildcards)]["card"] % CARDS == card
-        return (2 if wildcards.record.startswith(f"{COUNTERS}-") else 1) if own else 0
+        order = ORDERS[record_of(wildcards)]
+        whole = 2 if order["protocol"]["name"] == COUNTERS else 1
+        return whole if order["card"] % CARDS == card else 0
 
     return share
 

@@ -22,7 +22,7 @@ if PLAN.orders:
             runtime=RUNTIME,
             mem_mb=MEMORY["measure"],
         params:
-            order=order_of,
+            order=lambda wildcards: json.dumps(ORDERS[record_of(wildcards)]),
         message:
             "Measuring {wildcards.record}"
         shell:

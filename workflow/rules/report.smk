@@ -34,7 +34,7 @@ rule report:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=subpath(input.observations, parent=True),
+        results=HOME,
         ceilings=CEILINGS,
         command="report",
     message:
@@ -76,7 +76,7 @@ rule publish_pdf:
         f"{HOME}/logs/publish_pdf.log",
     localrule: True
     params:
-        results=subpath(input.observations, parent=True),
+        results=HOME,
     message:
         f"Writing report/{REPORT}.pdf"
     shell:
@@ -84,16 +84,23 @@ rule publish_pdf:
         "&& cp {input.rendered:q} {output:q}) > {log:q} 2>&1"
 
 
-rule publish_page:
+PUBLISHED = {
+    f"{REPORT}.html": [f"{HOME}/{REPORT}.html", str(FOLDER / shown_file(REPORT))],
+    **{f"compare.{kind}": [f"results/compare/compare.{kind}"] for kind in ("pdf", "html")},
+}
+
+
+rule publish:
     input:
-        rendered=f"{HOME}/{REPORT}.html",
-        shown=str(FOLDER / shown_file(REPORT)),
+        lambda wildcards: PUBLISHED[wildcards.file],
     output:
-        f"report/{REPORT}.html",
+        "report/{file}",
     log:
-        f"{HOME}/logs/publish_page.log",
+        f"{HOME}/logs/publish_{{file}}.log",
+    wildcard_constraints:
+        file="|".join(PUBLISHED),
     localrule: True
     message:
-        f"Writing report/{REPORT}.html"
+        "Writing report/{wildcards.file}"
     shell:
-        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"
+        "cp {input[0]:q} {output:q} > {log:q} 2>&1"

@@ -18,11 +18,10 @@ rule tables:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=lambda wildcards, input: str(Path(input.experiments).parents[1]),
-        tables=subpath(output[0], ancestor=2),
+        results=HOME,
         ceilings=CEILINGS,
     message:
         "Tabulating the records"
     shell:
         "python -m flashlab tables --results {params.results:q} {params.ceilings} "
-        "--output {params.tables:q} > {log:q} 2>&1"
+        "--output {params.results:q}/tables > {log:q} 2>&1"

@@ -23,9 +23,8 @@ from flashlab.checking.shapes import shape_text
 from flashlab.compare.interleave import Batches, Candidate, measure_in_turns
 from flashlab.compare.looks import ASSUMED_SPREAD, MIN_PAIRS
 from flashlab.compare.profile import count_run, counters_text
-from flashlab.compare.tabular import as_text
 from flashlab.compare.targets import DTYPE, FOLDER, Target, opened_targets, shapes_of
-from flashlab.compare.words import say
+from flashlab.compare.words import as_text, say
 from flashlab.devices import find_device
 from flashlab.files import read_json, write_json
 from flashlab.numbers import in_full, measured, percent, with_ends

@@ -41,15 +41,17 @@ def compare(
 ) -> int:
     """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.compare import comparison, report
+    from flashlab.compare.comparison import compare
+    from flashlab.compare.report import Comparison
     from flashlab.compare.sides import find_side
     from flashlab.files import json_text
 
     benchmark = find_benchmark(name)
-    document = comparison.compare(find_side(one, benchmark), find_side(other, benchmark))
-    is_markdown = form == "markdown"
+    comparison = Comparison(compare(find_side(one, benchmark), find_side(other, benchmark)))
     told = (
-        json_text(document) if form == "json" else report.as_lines(document, language, is_markdown)
+        json_text(comparison.document)
+        if form == "json"
+        else comparison.as_lines(language, form == "markdown")
     )
     print(told, end="")
-    return 1 if report.runs(document, report.compared_of(document).table, fail_on) else 0
+    return 1 if comparison.runs(fail_on) else 0

@@ -1,37 +1,38 @@
 """Two sides as one table of comparisons, and the document that its readers share.
 
-The spread between processes of identical code is estimated from both sides together.
-Where no run was measured in several, `UNREPLICATED` takes its place: identical code must not look
-different.
+Each side is read and estimated as a report's dataset is: a run's estimate is that of its report.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
+import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from flashlab import statistics
+from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_words
 from flashlab.analysis.comparisons import COLUMNS
-from flashlab.analysis.estimates import Estimates, bases_of
-from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys, status_of
-from flashlab.analysis.ratios import ratio, verdict_of
-from flashlab.analysis.replication import UNREPLICATED, agreed_value, combine_processes
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, Row, merge_processes, warning_codes
+from flashlab.analysis.ratios import Ratio, ratio, verdict_of
 from flashlab.analysis.settings import settings_of
+from flashlab.analysis.tables import KnownRuns, samples_by_run, tables_of
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.compare.circumstances import compare_ceilings, compare_circumstances, describe_side
-from flashlab.compare.sides import Records, Side, SideError
+from flashlab.compare.circumstances import compare_ceilings, compare_circumstances
+from flashlab.compare.sides import Side, SideError
 from flashlab.files import read_json, write_json
 from flashlab.records import Record
 from flashlab.runs import Run
-from flashlab.statistics import Estimate, estimate_median, function_estimate
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
 
@@ -40,164 +41,117 @@ ABOUT = ("implementation", "group", "sizes", "shape", "dtype", "device")
 its group, its class of sizes (`flashlab.story.compare`), and the shape in short."""
 
 VALUES = ("reference_median", "subject_median", "unit", "processes")
-"""Columns of a single run's row: the metric on both sides, and the processes of each that have it.
-"""
-
-Both = tuple[Sequence[Record], Sequence[Record]]
-"""The processes of a run on the first and on the second side."""
+"""Columns of a single run's row: the metric on both sides, and the processes of each."""
 
 
-def status_in(processes: Sequence[Record]) -> str:
-    """The status of a run in these processes."""
-    return status_of([record.status for record in processes])
+@dataclass(frozen=True)
+class _Read:
+    """A side that was read: its records, and its runs as the estimators of a report see them."""
+
+    records: Sequence[Record]
+    experiment: Experiment
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        return Estimates([self.experiment])
+
+    @cached_property
+    def runs(self) -> dict[tuple[Any, ...], Row]:
+        """The row of each run, by its key."""
+        return {self.experiment.key_of(row): row for row in self.experiment.runs}
+
+    @cached_property
+    def values(self) -> dict[tuple[Any, ...], Row]:
+        """The rows of the metric table that have numbers, by run and metric."""
+        ok = (row for row in self.experiment.metrics if row["status"] == "ok")
+        return {(*self.experiment.key_of(row), row["metric"]): row for row in ok}
+
+    def hashes(self, row: Row) -> list[str]:
+        """Those of a run's records."""
+        return [record["sha256"] for record in self.experiment.processes_of(row)]
 
 
-def _having(processes: Sequence[Record], metric: Metric) -> list[Record]:
-    """The processes that measured a metric; an optional one may be missing."""
-    ok = (record for record in processes if record.status == "ok")
-    return [record for record in ok if record.metrics.keys() >= {*bases_of(metric)}]
+def _read(side: Side, shared: Sequence[Run]) -> _Read:
+    """The shared runs of a side; RecordError for a record that is missing or damaged."""
+    benchmark, known = find_benchmark(side["benchmark"]), KnownRuns()
+    entries = [e for e in side["records"] if Run.of(benchmark, e["run"]) in {*shared}]
+    plan = {"benchmark": benchmark.name, "records": entries, "sources": defaultdict(dict)}
+    ceilings = read_ceilings(read_json(Path(side["ceilings"]))) if side["ceilings"] else None
+    tables = tables_of(plan, ceilings, known)
+    rows = [{**row, "warnings": json.loads(row["warnings"] or "[]")} for row in tables.runs]
+    runs, samples = merge_processes(benchmark, rows), samples_by_run(tables, benchmark)
+    experiment = Experiment(side, benchmark, runs, tables.metrics, samples, rows)
+    return _Read([file.record for run in known.values() for file in run.files], experiment)
 
 
-def _value(record: Record, metric: Metric) -> float:
-    values = [record.metrics[base].value for base in bases_of(metric)]
-    return float(metric.derived.compute(record.run, *values)) if metric.derived else values[0]
+def _ratio(metric: Metric, sides: Sequence[_Read], rows: Sequence[Row]) -> Ratio:
+    """The second side's value of a metric of a run over the first's, with its interval."""
+    one, other = (row["value"] for row in rows)
+    if sides[0].hashes(rows[0]) == sides[1].hashes(rows[1]):
+        return Ratio(0, 1.0, 1.0, 1.0, 0)  # as of a kernel that a revision did not change
+    if metric.exact:  # the same at every measurement; where processes differ, the largest
+        (least, most), (low, high) = (
+            (row["value"], row["value"]) if row["low"] is None else (row["low"], row["high"])
+            for row in rows
+        )
+        return Ratio(0, other / one, low / most, high / least, 0)
+    first, second = (
+        side.estimates.of_metric(side.experiment, row, metric.name)
+        for side, row in zip(sides, rows, strict=True)
+    )
+    return ratio(0, second, first)
 
 
-def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
-    """A sampled metric's estimate in each process; empty where one kept no samples."""
-    kept = [[r.metrics[base].samples for base in bases_of(metric)] for r in processes]
-    if not all(itertools.chain(*kept)):
-        return []
-    estimates = [[estimate_median(samples) for samples in each] for each in kept]
-    if metric.derived is None:
-        return [one for (one,) in estimates]
-    compute = functools.partial(metric.derived.compute, processes[0].run)
-    return [function_estimate(compute, each) for each in estimates]
+def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, Any]]:
+    """Each metric of each run that has it on both sides, by implementation and metric."""
+    order = [metric.name for metric in (*benchmark.measured, *benchmark.totals)]
+    shared = [key for key in sides[0].values.keys() & sides[1].values.keys() if key[-1] in order]
+    for key in sorted(shared, key=lambda key: (key[0], order.index(key[-1]), key)):
+        metric, rows = benchmark.metric(key[-1]), [side.values[key] for side in sides]
+        runs, about = [side.runs[key[:-1]] for side in sides], rows[1]
+        behind = benchmark.measured_behind(metric.name)
+        doubts = [] if metric.exact else warning_codes(runs, *behind)
+        compared = _ratio(metric, sides, rows)
+        yield {
+            **{"compared": DATASET, "implementation": key[0], "metric": metric.name},
+            "variant": variant_words((v.name, about[v.name]) for v in benchmark.variants),
+            **_described(benchmark, metric, about, compared),
+            **{"reference_median": rows[0]["value"], "subject_median": rows[1]["value"]},
+            "doubts": " ".join(doubts),
+            "processes": " ".join(str(len(side.hashes(about))) for side in sides),
+        }
 
 
-def _doubts(both: Both, metric: Metric) -> str:
-    """The codes of the warnings that concern a metric; an exact one is the same whatever runs."""
-    concerned = () if metric.exact else (None, *bases_of(metric))
-    every = (warning for record in itertools.chain(*both) for warning in record.warnings)
-    return " ".join(sorted({w["code"] for w in every if w.get("metric") in concerned}))
-
-
-def _compared(metric: Metric, runs: Mapping[Run, Both]) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """A metric of an implementation's runs that have it on both sides: values, ratio, interval."""
-    sampled: dict[Run, list[list[Estimate]]] = {}
-    for run, both in runs.items():
-        one, other = ([_value(record, metric) for record in side] for side in both)
-        estimates = [_estimates(side, metric) for side in both]
-        before, after = agreed_value(one), agreed_value(other)
-        if both[0] == both[1]:  # as of a kernel that a revision did not change
-            yield run, _row(before, before, 1.0, 1.0)
-        elif metric.exact:  # the same at every measurement; where processes differ, the largest
-            least, most = min(other) / max(one), max(other) / min(one)
-            yield run, _row(max(one), max(other), least, most)
-        elif all(estimates):
-            sampled[run] = estimates
-        else:  # means alone have no interval
-            yield run, _row(before, after, None, None)
-    processes = [estimates for run in sampled.values() for estimates in run]
-    combined = iter(combine_processes(processes, UNREPLICATED))
-    for run in sampled:
-        first, second = next(combined).estimate, next(combined).estimate
-        compared = ratio(0, second, first)
-        ends = compared.low, compared.high
-        yield run, {**_row(first.median, second.median, *ends), "samples": compared.samples}
-
-
-def _row(one: float, other: float, low: float | None, high: float | None) -> dict[str, Any]:
-    values = {"reference_median": one, "subject_median": other, "ratio": other / one}
-    return {**values, "low": low, "high": high, "verdict": verdict_of(low, high)}
-
-
-def _rows(benchmark: Benchmark, one: Records, other: Records) -> Iterator[dict[str, Any]]:
-    """Each metric of each run that is ok on both sides, by implementation and metric."""
-    for name, runs in itertools.groupby(sorted(one), key=lambda run: run.implementation):
-        ok = {r: b for r in runs if {*map(status_in, b := (one[r], other[r]))} == {"ok"}}
-        for metric in (*benchmark.measured, *benchmark.totals):
-            both = {r: tuple(_having(side, metric) for side in b) for r, b in ok.items()}
-            having = {r: (first, second) for r, (first, second) in both.items() if first and second}
-            for run, row in _compared(metric, having):
-                variants = {v.name: run[v.name] for v in benchmark.variants}
-                yield {
-                    **{"compared": DATASET, "implementation": name, "metric": metric.name},
-                    **{"variant": variant_words(variants.items()), "shape": " ".join(run.words)},
-                    **{"dtype": run.dtype, "device": run.device, "unit": metric.unit},
-                    **{"settings": 1, "pairs": 0, "doubts": _doubts(ok[run], metric), **row},
-                    "processes": " ".join(str(len(side)) for side in having[run]),
-                    **benchmark.all_parameters(run),
-                }
-
-
-def _experiment(benchmark: Benchmark, name: str, side: Records) -> Experiment:
-    """A side's runs as the estimators of a report read them; packed twins are left out."""
-    runs, metrics, samples, processes = [], [], {}, []
-    for run, records in side.items():
-        row = {**run.to_row(), "status": status_in(records)}
-        for record in records:
-            environment, kept = record.environment, ("process", "status", "started", "ended")
-            stated = {each: environment.get(each) for each in ("device_name", "gpu_uuid", "boot")}
-            stated |= {each: getattr(record, each) for each in (*kept, "warnings")}
-            processes.append({**row, **stated, "record": f"{run} {record.process}"})
-        if row["status"] != "ok" or run.implementation.endswith(PACKED_TWIN):
-            continue
-        runs.append(row)
-        for metric in chosen_metrics(benchmark):
-            having = _having(records, metric)
-            if having:
-                value = agreed_value([_value(record, metric) for record in having])
-                metrics.append({**row, "metric": metric.name, "value": value})
-            if having and not metric.derived:
-                key = (*(row[column] for column in run_keys(benchmark)), metric.name)
-                samples[key] = [[*record.metrics[metric.name].samples] for record in having]
-    kept_samples = {key: calls for key, calls in samples.items() if all(calls)}
-    return Experiment({"name": name}, benchmark, runs, metrics, kept_samples, processes)
-
-
-def _among(benchmark: Benchmark, name: str, side: Records) -> Iterator[dict[str, Any]]:
+def _among(benchmark: Benchmark, side: _Read) -> Iterator[dict[str, Any]]:
     """The implementations of one side against each other at each setting, by the usual pairing."""
-    experiment = _experiment(benchmark, name, side)
-    estimates = Estimates([experiment])
-    measured = {(*experiment.key_of(row), row["metric"]) for row in experiment.metrics}
-    for metric, setting in itertools.product(ranked_by(benchmark), settings_of([experiment])):
+    twins = {name for name, *_ in side.runs if name.endswith(PACKED_TWIN)}
+    settings = settings_of([side.experiment], without=twins)
+    for metric, setting in itertools.product(ranked_by(benchmark), settings):
         runs = {label: row for label, (_, row) in setting.runs.items()}
         known = {
-            label: estimates.of_metric(experiment, row, metric.name)
+            label: side.estimates.of_metric(side.experiment, row, metric.name)
             for label, row in runs.items()
-            if (*experiment.key_of(row), metric.name) in measured
+            if (*side.experiment.key_of(row), metric.name) in side.values
         }
         for reference, subject in itertools.combinations(known, 2):
-            pair = ratio(1, known[subject], known[reference])
             yield {
-                **{"experiment": name, "compared": IMPLEMENTATIONS, "metric": metric.name},
-                **{"subject": subject, "reference": reference, "settings": 1},
-                **{"shape": " ".join(benchmark.describe(runs[subject])), "unit": metric.unit},
-                **{key: runs[subject][key] for key in ("dtype", "device")},
-                **{"ratio": pair.ratio, "low": pair.low, "high": pair.high},
-                **{"verdict": pair.verdict, "pairs": pair.pairs, "samples": pair.samples},
-                **benchmark.all_parameters(runs[subject]),
+                **{"experiment": side.experiment.name, "compared": IMPLEMENTATIONS},
+                **{"metric": metric.name, "subject": subject, "reference": reference},
+                **_described(
+                    benchmark, metric, runs[subject], ratio(0, known[subject], known[reference])
+                ),
             }
 
 
-def comparison_table(
-    benchmark: Benchmark, one: tuple[str, Records], other: tuple[str, Records]
-) -> pd.DataFrame:
-    """Every comparison of two sides, each with its name, that have the same runs.
-
-    Returns:
-        The columns of comparisons.csv, the benchmark's parameters, `ABOUT` and `VALUES`.
-        ``compared`` is ``dataset`` where a run of the second side, the subject, is compared with
-        that of the first, or several pooled (`story.compare.with_pooled`), and
-        ``implementations`` where two of one side (``experiment``) are.
-    """
-    table = pd.DataFrame(_rows(benchmark, one[1], other[1]))
-    if table.empty:
-        return _typed(table, benchmark)
-    across = with_pooled(table, benchmark).assign(subject=other[0], reference=one[0])
-    within = [row for name, side in (one, other) for row in _among(benchmark, name, side)]
-    return _typed(pd.concat([across, pd.DataFrame(within)]), benchmark)
+def _described(benchmark: Benchmark, metric: Metric, run: Row, found: Ratio) -> dict[str, Any]:
+    """A ratio by a metric at the setting of a run."""
+    verdict = verdict_of(found.low, found.high)
+    return {
+        **{"shape": " ".join(benchmark.describe(run)), "dtype": run["dtype"]},
+        **{"device": run["device"], "unit": metric.unit, "settings": 1, "pairs": found.pairs},
+        **{"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": verdict},
+        **{"samples": found.samples or None, **benchmark.all_parameters(run)},
+    }
 
 
 def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
@@ -211,79 +165,93 @@ def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     return table.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
 
 
-def _ended(one: Records, other: Records) -> Iterator[dict[str, Any]]:
+def _comparison_table(
+    benchmark: Benchmark, names: tuple[str, str], sides: Sequence[_Read]
+) -> pd.DataFrame:
+    """Every comparison of two sides that have the same runs.
+
+    Returns:
+        The columns of comparisons.csv, the benchmark's parameters, `ABOUT` and `VALUES`.
+        ``compared`` is ``dataset`` where a run of the second side, the subject, is compared with
+        that of the first, or several pooled (`story.compare.with_pooled`), and
+        ``implementations`` where two of one side (``experiment``) are.
+    """
+    table = pd.DataFrame(_across(benchmark, sides))
+    if table.empty:
+        return _typed(table, benchmark)
+    across = with_pooled(table, benchmark).assign(subject=names[1], reference=names[0])
+    within = [row for side in sides for row in _among(benchmark, side)]
+    return _typed(pd.concat([across, pd.DataFrame(within)]), benchmark)
+
+
+def _ended(shared: Sequence[Run], sides: Sequence[_Read]) -> Iterator[dict[str, Any]]:
     """The runs without a result on one side or both, with their statuses."""
-    for run in sorted(one):
-        statuses = status_in(one[run]), status_in(other[run])
-        if statuses != ("ok", "ok"):
+    for run in shared:
+        one, other = (side.runs[tuple(run.to_row().values())]["status"] for side in sides)
+        if {one, other} != {"ok"}:
             about = {"implementation": run.implementation, "shape": " ".join(run.words)}
-            yield {**about, "one": statuses[0], "other": statuses[1], **dict(run.parameters)}
+            yield {**about, "one": one, "other": other, **dict(run.parameters)}
 
 
-def _only(one: Records, other: Records) -> list[dict[str, Any]]:
-    """The runs that the first of two sides alone has, by implementation."""
-    lacking = sorted(one.keys() - other.keys())
+def _only(runs: Sequence[Run], shared: Sequence[Run]) -> list[dict[str, Any]]:
+    """The runs of a side that are not shared, by implementation."""
+    alone = sorted({*runs} - {*shared})
     return [
-        {"implementation": name, "shapes": [" ".join(run.words) for run in runs]}
-        for name, runs in itertools.groupby(lacking, key=lambda run: run.implementation)
+        {"implementation": name, "shapes": [" ".join(run.words) for run in mine]}
+        for name, mine in itertools.groupby(alone, key=lambda run: run.implementation)
     ]
 
 
-def _kinds(records: Records) -> str:
-    return " and ".join(sorted({f"{run.dtype} on {run.device}" for run in records}))
+def _described_side(name: str, side: _Read) -> dict[str, Any]:
+    """A side's name, devices, and when its last record was measured."""
+    devices = {record.environment.get("device_name") for record in side.records}
+    ended = max(record.started for record in side.records)
+    return {"name": name, "devices": sorted(filter(None, devices)), "ended": ended}
 
 
-def compare_records(
-    benchmark: Benchmark,
-    one: tuple[str, Records],
-    other: tuple[str, Records],
-    ceilings: tuple[Path | None, Path | None] = (None, None),
-) -> dict[str, Any]:
+def compare(one: Side, other: Side) -> dict[str, Any]:
     """The comparison of two sides of one benchmark, as JSON values.
 
     Raises:
         SideError: the sides have no run in common.
+        RecordError: a record is missing or damaged.
     """
-    first, second = one[1], other[1]
-    shared = sorted(first.keys() & second.keys())
+    benchmark, names = find_benchmark(one["benchmark"]), (one["name"], other["name"])
+    runs = [[Run.of(benchmark, each["run"]) for each in s["records"]] for s in (one, other)]
+    shared = sorted({*runs[0]} & {*runs[1]})
     if not shared:
+        kinds = [" and ".join(sorted({f"{r.dtype} on {r.device}" for r in of})) for of in runs]
         raise SideError(
-            f"compare: {one[0]} ({_kinds(first)}) and {other[0]} ({_kinds(second)}) have no run "
-            "in common: none has the same implementation, shape, dtype and kind of device. Measure "
-            "both with the same configuration."
+            f"compare: {names[0]} ({kinds[0]}) and {names[1]} ({kinds[1]}) have no run in common: "
+            "none has the same implementation, shape, dtype and kind of device. Measure both with "
+            "the same configuration."
         )
-    compared = [{run: side[run] for run in shared} for side in (first, second)]
-    table = comparison_table(benchmark, (one[0], compared[0]), (other[0], compared[1]))
+    sides = [_read(side, shared) for side in (one, other)]
+    table = _comparison_table(benchmark, names, sides)
+    ceilings = [one["ceilings"], other["ceilings"]]
     about = {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
-        "sides": [describe_side(one[0], compared[0]), describe_side(other[0], compared[1])],
+        "sides": [_described_side(*each) for each in zip(names, sides, strict=True)],
         "shared": len(shared),
-        "environments": compare_circumstances(*compared),
-        "ceilings": compare_ceilings(*ceilings, {run.dtype for run in shared}),
-        "ended": list(_ended(*compared)),
-        "only": [_only(first, second), _only(second, first)],
+        "environments": compare_circumstances([side.records for side in sides]),
+        "ceilings": compare_ceilings(ceilings, {run.dtype for run in shared}),
+        "ended": list(_ended(shared, sides)),
+        "only": [_only(of, shared) for of in runs],
     }
-    rows = [as_json(row) for row in records_of(table)]
     told = story(Compared(benchmark, table, about))
     observations = [observation.to_json() for observation in told]
+    rows = [as_json(row) for row in records_of(table)]
     return {**about, "observations": observations, "comparisons": rows}
 
 
 def read_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """The table of a comparison that was written (`comparison_table`)."""
+    """The table of a comparison that was written (`compare`)."""
     rows = pd.DataFrame(document["comparisons"])
     return _typed(rows, find_benchmark(document["benchmark"]))
-
-
-def compare(one: Side, other: Side) -> dict[str, Any]:
-    """As `compare_records`; RecordError for a record that is missing or damaged."""
-    first, second = ((side.name, side.read()) for side in (one, other))
-    return compare_records(one.benchmark, first, second, (one.ceilings, other.ceilings))
 
 
 def write_comparison(plan_file: Path, output: Path) -> None:
     """Write the comparison that a call has planned; errors as `compare`."""
     plan = read_json(plan_file)
-    one, other = (Side.from_json(side) for side in plan["sides"])
-    write_json(output, {**compare(one, other), "languages": plan["languages"]})
+    write_json(output, {**compare(*plan["sides"]), "languages": plan["languages"]})

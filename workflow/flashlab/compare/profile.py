@@ -17,8 +17,8 @@ from typing import Any
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.compare.tabular import as_text
 from flashlab.compare.targets import DTYPE, FOLDER, opened_targets, shapes_of
+from flashlab.compare.words import as_text
 from flashlab.measuring.supervise import measure_run
 from flashlab.nsight import METRICS, PROGRAM
 from flashlab.numbers import measured, percent, short

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,96 +17,66 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
 from flashlab.config import ConfigError
-from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
+from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names, run_of
 from flashlab.plan.make import BUNDLED, DATA, LOCAL
-from flashlab.plan.plan_files import (
-    planned_documents,
-    planned_records,
-    process_files,
-    results_of,
-)
+from flashlab.plan.plan_files import planned_documents, planned_records, process_files, results_of
 from flashlab.plan.value import Plan
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 
-Records = Mapping[Run, Sequence[Record]]
-"""The records of each run, one for each process."""
+Side = Mapping[str, Any]
+"""A side as the comparison's plan has it: its ``name`` and ``benchmark``, its ``records`` as a plan
+lists those of an experiment, once a run, and the file of its device's ``ceilings``, if any."""
+
+Files = Iterable[tuple[Run, Path, str | None]]
+"""Records of processes, each with its hash where a manifest vouches for it."""
 
 
 class SideError(Exception):
     """A name without records, or with records that cannot be compared."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """The records of one side: their files, each with its hash where a manifest vouches for it.
-
-    `ceilings` is the file of those of its device, where a dataset has one.
-    """
-
-    name: str
-    benchmark: Benchmark
-    files: Mapping[Path, str | None]
-    ceilings: Path | None = None
-
-    def __post_init__(self) -> None:
-        if not self.files:
-            raise SideError(
-                f"compare: {self.name} has no records of the benchmark {self.benchmark.name}"
-            )
-
-    def read(self) -> Records:
-        """The records of each run; RecordError for one that is missing or damaged."""
-        records: dict[Run, list[Record]] = {}
-        for path, sha256 in self.files.items():
-            record = read_record(path, sha256=sha256)
-            records.setdefault(record.run, []).append(record)
-        return records
-
-    def to_json(self) -> dict[str, Any]:
-        """The side as it stands in the comparison's plan."""
-        files = {path.as_posix(): sha256 for path, sha256 in self.files.items()}
-        ceilings = self.ceilings and self.ceilings.as_posix()
-        about = {"name": self.name, "benchmark": self.benchmark.name, "ceilings": ceilings}
-        return {**about, "files": files}
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Side:
-        """Inverse of `to_json`."""
-        files = {Path(path): sha256 for path, sha256 in document["files"].items()}
-        ceilings = document["ceilings"] and Path(document["ceilings"])
-        return cls(document["name"], find_benchmark(document["benchmark"]), files, ceilings)
+def _side(name: str, benchmark: Benchmark, files: Files, ceilings: Path | None = None) -> Side:
+    records: dict[Run, list[dict[str, Any]]] = {}
+    for run, path, sha256 in files:
+        file, mine = {"path": path.as_posix(), "sha256": sha256}, records.setdefault(run, [])
+        mine += [] if file in mine else [file]
+    if not records:
+        raise SideError(f"compare: {name} has no records of the benchmark {benchmark.name}")
+    entries = [
+        {"run": run.to_json(), **first, "replicates": others}
+        for run, (first, *others) in records.items()
+    ]
+    about = {"name": name, "benchmark": benchmark.name, "records": entries}
+    return {**about, "ceilings": ceilings and ceilings.as_posix()}
 
 
-def planned_side(
-    name: str,
-    benchmark: Benchmark,
-    entries: Iterable[Mapping[str, Any]],
-    ceilings: Path | None = None,
-) -> Side:
+def side_files(side: Side) -> list[str]:
+    """Every file that a side is read from."""
+    files = [file["path"] for entry in side["records"] for file in process_files(entry)]
+    return [*files, *filter(None, [side["ceilings"]])]
+
+
+def _planned(benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> Files:
     """The records of a benchmark that a plan names (`plan_files.planned_records`)."""
-    files = {
-        Path(file["path"]): file["sha256"]
-        for entry in entries
-        if entry["benchmark"] == benchmark.name
-        for file in process_files(entry)
-    }
-    return Side(name, benchmark, files, ceilings)
+    for entry in entries:
+        if entry["benchmark"] == benchmark.name:
+            for file in process_files(entry):
+                yield run_of(entry), Path(file["path"]), file["sha256"]
 
 
 def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
     """The records of a dataset that were measured by its own protocol."""
-    dataset = read_dataset(folder)
-    parameters = [parameter.name for parameter in benchmark.given]
-    files = {
-        entry.path: entry.sha256
+    dataset, parameters = read_dataset(folder), [p.name for p in benchmark.given]
+    files = (
+        (entry.run, entry.path, entry.sha256)
         for entry in dataset.entries
         if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
-    }
-    return Side(name, benchmark, files, dataset.ceilings)
+    )
+    return _side(name, benchmark, files, dataset.ceilings)
 
 
-def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
+def _records_in(folder: Path) -> Iterator[tuple[Path, Record]]:
     """The records of runs in a folder, without those of counters and files that are no records."""
     for path in sorted(folder.glob("*.json")):
         try:
@@ -127,7 +96,7 @@ def _newest_side(name: str, benchmark: Benchmark, records: Iterable[tuple[Path, 
         for path, record in sorted(ours, key=lambda item: item[1].started)
         if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
     }
-    return Side(name, benchmark, dict.fromkeys(newest.values()))
+    return _side(name, benchmark, ((run, newest[run, of], None) for run, of in sorted(newest)))
 
 
 def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
@@ -135,11 +104,11 @@ def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
         return _dataset_side(name, folder, benchmark)
     if (folder / "plan" / "experiments.json").is_file():
         # Where the plan says is where they were when it was made.
-        planned = planned_side(name, benchmark, planned_records(folder))
-        files = {folder / "records" / path.name: sha256 for path, sha256 in planned.files.items()}
-        return Side(name, benchmark, files)
+        planned = _planned(benchmark, planned_records(folder))
+        files = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
+        return _side(name, benchmark, files)
     records = folder / "records" if (folder / "records").is_dir() else folder
-    return _newest_side(name, benchmark, read_records(records))
+    return _newest_side(name, benchmark, _records_in(records))
 
 
 def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) -> Side:
@@ -151,19 +120,15 @@ def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) 
             raise SideError(f"compare: git has no folder kernels/ at {commit}") from error
         kernels = find_implementations(Path(folder, benchmark.kernels), benchmark.entry_point)
     digests = {kernel.digest for kernel in kernels.values()}
-    records = (
-        (path, record)
-        for path, record in read_records(results / "records")
-        if record.sources.get("implementation_digest") in digests
-    )
-    try:
-        return _newest_side(name, benchmark, records)
-    except SideError:
+    every = _records_in(results / "records")
+    records = [each for each in every if each[1].sources.get("implementation_digest") in digests]
+    if not records:
         raise SideError(
             f"compare: {results / 'records'} has no records of the kernels at {name}; measure "
             f"them: git worktree add ../{commit[:12]} {commit[:12]}, call snakemake --cores 1 "
             f"records there, and compare the folder ../{commit[:12]}/{results}"
-        ) from None
+        )
+    return _newest_side(name, benchmark, records)
 
 
 def comparison_plan(plan: Plan) -> dict[str, Any]:
@@ -174,18 +139,18 @@ def comparison_plan(plan: Plan) -> dict[str, Any]:
     if plan.dataset != LOCAL:
         raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
     benchmark = find_benchmark(plan.benchmark)
-    planned = planned_documents(plan.views)
-    ceilings = plan.ceilings and Path(plan.ceilings)
+    ceilings = Path(plan.ceilings) if plan.ceilings else None
+    planned = [*_planned(benchmark, planned_documents(plan.views))]
     try:
         sides = [
-            planned_side(name, benchmark, planned, ceilings or None)
+            _side(name, benchmark, planned, ceilings)
             if name == LOCAL
             else find_side(name, benchmark)
             for name in plan.config["compare"]
         ]
     except (RecordError, SideError) as error:
         raise ConfigError(str(error)) from None
-    return {"sides": [side.to_json() for side in sides], "languages": plan.config["languages"]}
+    return {"sides": sides, "languages": plan.config["languages"]}
 
 
 def find_side(name: str, benchmark: Benchmark) -> Side:
@@ -205,7 +170,7 @@ def find_side(name: str, benchmark: Benchmark) -> Side:
                 f"compare: nothing has been measured here yet ({results} has no plan); call "
                 "snakemake --cores 1 records"
             )
-        return planned_side(name, benchmark, planned_records(results))
+        return _side(name, benchmark, _planned(benchmark, planned_records(results)))
     for data in (DATA, BUNDLED):
         folder = dataset_folder(data, name, benchmark)
         if (folder / MANIFEST).is_file():

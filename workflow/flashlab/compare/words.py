@@ -1,6 +1,10 @@
-"""The words for verdicts that comparisons and benches share."""
+"""The words for verdicts that comparisons and benches share, and tables as text."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
 
 from flashlab.benchmarks.model import Metric
 from flashlab.labels import message
@@ -28,3 +32,20 @@ def verdict_word(verdict: str, metric: Metric) -> str:
 def say(key: str, language: str, /, **params: object) -> str:
     """A message in a language, with its parameters filled in. The words of verdicts are keys."""
     return message(language, "compare", key).format_map(params)
+
+
+def as_text(rows: Sequence[Sequence[str]], headings: Sequence[str], markdown: bool = False) -> str:
+    """A table for a terminal, or as Markdown; columns whose headings begin with `>` are numbers.
+
+    These are aligned on the right.
+    """
+    names = [heading.removeprefix(">") for heading in headings]
+    sides = ["right" if heading.startswith(">") else "left" for heading in headings]
+    cells = [[*row, *[""] * (len(names) - len(row))] for row in rows]
+    if markdown:
+        names, *cells = ([cell.replace("|", "\\|") for cell in row] for row in (names, *cells))
+    frame = pd.DataFrame(cells, columns=pd.Index(names))
+    form = "pipe" if markdown else "plain"
+    align = sides if rows else None
+    told = frame.to_markdown(index=False, tablefmt=form, disable_numparse=True, colalign=align)
+    return "\n".join(line.rstrip() for line in str(told).splitlines())

@@ -7,9 +7,9 @@ a base point, and both implementations were measured at the same shapes.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import permutations
 from typing import Any
@@ -19,7 +19,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
 from flashlab.lab5.documents import listed
 from flashlab.lab5.possible import Option, has_flops, known_workspaces, possible_runs, workspaces_of
-from flashlab.lab5.results import FolderError, Result, is_on_gpu
+from flashlab.lab5.results import FolderError, Result
 from flashlab.lab5.said import ATTRIBUTES, Said, described, numbers_in_name
 from flashlab.lab5.words import FLASH2, HEAD_DIM, MAX_SIZE, NAIVE, SIZES
 
@@ -93,7 +93,7 @@ def contradiction(file: File, said: Said) -> tuple[str, str] | None:
             f"time and rate make {result.forward_flops:.9g} FLOPs forward, and that run takes "
             f"{costs.forward_flops(option[1]):.9g}"
         )
-    if not is_on_gpu(result) or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
+    if not result.is_on_gpu or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
         return None
     if option and has_exact_memory(option):
         last = Decimal(repr(result.peak_mib)).normalize().as_tuple().exponent
@@ -129,28 +129,26 @@ def _with_sizes(file: File, said: Said) -> list[Option]:
     return [o for o in fitting if o not in modelled or o in file.possible]
 
 
-def _by_position(file: File, said: Said) -> list[Option] | None:
-    """The runs whose B, N, H and E four bare numbers of the name are; None if it has no four.
+def _by_position(file: File, said: Said) -> bool:
+    """Leave a file the runs whose B, N, H and E four bare numbers of its name are, if it has four.
 
     In the order of the script's flags, else in another one if only one run comes of it, and its
-    memory is exact.
+    memory is exact. Of a name that has just the four, no other run is concluded.
     """
     numbers = numbers_in_name(file.result.name)
     fours = [numbers[i : i + 4] for i in range(len(numbers) - 3)]
     fours = [four for four in fours if 0 not in four and max(four) <= MAX_SIZE]
-
-    def fitting(orders: Iterable[Sequence[int]]) -> list[Option]:
+    for orders in fours, [order for four in fours for order in permutations(four)]:
         named = (dict(zip(SIZES, order, strict=True)) for order in orders)
-        fits = (o for sizes in named for o in _with_sizes(file, {**said, **sizes}))
-        return matching(dict.fromkeys(fits), said)
-
-    if found := fitting(fours):
-        return found
-    found = fitting(order for four in fours for order in permutations(four))
-    if len(found) == 1 and found[0] in file.possible:
-        return found
+        fitting = [option for sizes in named for option in _with_sizes(file, {**said, **sizes})]
+        file.options = matching(dict.fromkeys(fitting), said)
+        is_told = orders is fours or (len(file.options) == 1 and file.options[0] in file.possible)
+        if file.options and is_told:
+            return True
+    file.options = []
     is_run = len(numbers) == 4 and fours and numbers[3] % numbers[2] == 0
-    return [] if is_run and not said.keys() & {*SIZES} else None
+    file.is_open = bool(is_run and not said.keys() & {*SIZES})
+    return file.is_open
 
 
 def _choose_options(file: File) -> None:
@@ -162,20 +160,13 @@ def _choose_options(file: File) -> None:
     FolderError where what is said, not only hinted, contradicts the numbers.
     """
     result = file.result
-    problem, option = contradiction(file, result.said), stated(result.said)
-    told = f"{result.source} says {described(result.said)}, but {problem and problem[1]}"
-    refused = FolderError(f"{result.name}: {told}; correct the row, or leave the file out")
-    if problem and option:
-        raise refused
-    if option:
+    problem, option, said = contradiction(file, result.said), stated(result.said), result.told
+    if option and not problem:
         file.options = [option]
-        return
-    said = result.told
-    if not said.keys() >= {*SIZES} and (options := _by_position(file, said)) is not None:
-        file.options, file.is_open = options, not options
+    elif not option and not said.keys() >= {*SIZES} and _by_position(file, said):
         return
     words = [name for name in ("causal", "implementation") if name in result.hinted]
-    for dropped in [(), *((word,) for word in words), tuple(words)]:
+    for dropped in [(), *((word,) for word in words), tuple(words)] if not option else ():
         kept = {name: value for name, value in said.items() if name not in dropped}
         has_sizes = kept.keys() >= {*SIZES}
         file.options = _with_sizes(file, kept) if has_sizes else matching(file.possible, kept)
@@ -185,8 +176,11 @@ def _choose_options(file: File) -> None:
         if file.options:
             return
     if problem:
-        raise refused
-    file.is_open = bool(file.possible)
+        raise FolderError(
+            f"{result.name}: {described(result.said)} is declared, but {problem[1]}; correct the "
+            "declaration, or leave the file out"
+        )
+    file.is_open = bool(file.possible) and not file.options
 
 
 ALIKE, ALIKE_SHARE = 3, 0.8
@@ -194,65 +188,63 @@ ALIKE, ALIKE_SHARE = 3, 0.8
 least share among all that a name or a statement says are naive."""
 
 
-def workspaces_shown(files: Iterable[File]) -> int | None:
-    """The bytes of cuBLAS workspaces that the files that are said to be naive show, if most agree.
-
-    CUBLAS_WORKSPACE_CONFIG sets them.
-    """
-    sizes = Counter[int]()
-    for file in files:
-        option, size = stated(file.result.told), file.result.peak_mib
-        is_naive = option and option[0] == NAIVE and is_on_gpu(file.result)
-        if option and is_naive and has_exact_memory(option) and has_flops(file.result, option[1]):
-            sizes[workspaces_of(option[1], round(size * costs.MIB))] += 1
-    (size, count), *_ = sizes.most_common(1) or [(-1, 0)]
-    return size if count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values())) and size >= 0 else None
-
-
-def own_workspaces(files: Sequence[File]) -> frozenset[int]:
-    """The bytes that cuBLAS's workspaces can have on the device of files, by default."""
-    device = find_device(files[0].result.said.get("device"))
+def own_workspaces(result: Result) -> frozenset[int]:
+    """The bytes that cuBLAS's workspaces can have on the device of a result, by default."""
+    device = find_device(result.said.get("device"))
     own = device.cublas_workspaces if device else 0
     return frozenset({own}) if own else known_workspaces()
 
 
-def _agree_on_workspaces(files: Sequence[File]) -> None:
-    """Leave files of a device the options with the workspaces that most show, else its own."""
-    shown = workspaces_shown(files)
-    agreed = own_workspaces(files) if shown is None else frozenset({shown})
+def _workspaces_of(files: Sequence[File]) -> frozenset[int]:
+    """The bytes of cuBLAS's workspaces in files of a device: those that most show, else its own.
+
+    CUBLAS_WORKSPACE_CONFIG sets them.
+    """
+    sizes = Counter[int]()
+    for result, option in ((file.result, stated(file.result.told)) for file in files):
+        is_naive = option and option[0] == NAIVE and result.is_on_gpu
+        if option and is_naive and has_exact_memory(option) and has_flops(result, option[1]):
+            sizes[workspaces_of(option[1], round(result.peak_mib * costs.MIB))] += 1
+    (size, count), *_ = sizes.most_common(1) or [(-1, 0)]
+    is_shown = size >= 0 and count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values()))
+    return frozenset({size}) if is_shown else own_workspaces(files[0].result)
+
+
+def read_numbers(results: Iterable[Result]) -> list[File]:
+    """Each result with the runs that its numbers allow, those of a device with its workspaces."""
+    files = [File(r, possible_runs(r) if r.is_on_gpu else []) for r in results]
+    of_device = defaultdict[str | None, list[File]](list)
     for file in files:
-        memory, file.workspaces = int(file.result.peak_mib * costs.MIB), agreed
-        file.possible = [
-            (w, s) for w, s in file.possible if w != NAIVE or workspaces_of(s, memory) in agreed
-        ]
+        of_device[file.result.said.get("device")].append(file)
+    for those in of_device.values():
+        agreed = _workspaces_of(those)
+        for file in those:
+            memory, file.workspaces = int(file.result.peak_mib * costs.MIB), agreed
+            file.possible = [
+                (w, s) for w, s in file.possible if w != NAIVE or workspaces_of(s, memory) in agreed
+            ]
+    return files
 
 
-Base = tuple[int, ...]
-"""A point from which one parameter at a time is swept: B, N, H and E."""
-
-
-def _base_of(shape: Shape) -> Base:
-    return tuple(getattr(shape, name) for name in SIZES)
-
-
-def _lines(base: Base) -> list[Base]:
+def _lines(shape: Shape) -> list[tuple[int, ...]]:
     """The four sweeps that a point is on: each size left out, after its place."""
-    return [(i, *base[:i], *base[i + 1 :]) for i in range(len(base))]
+    sizes = [getattr(shape, name) for name in SIZES]
+    return [(i, *sizes[:i], *sizes[i + 1 :]) for i in range(len(sizes))]
 
 
-def _near(bases: Iterable[Base], file: File) -> list[Option]:
-    """The options of a file that differ in at most one size from one of these bases."""
+def _near(bases: Iterable[Shape], file: File) -> list[Option]:
+    """The options of a file that differ in at most one size from one of these base points."""
     lines = {line for base in bases for line in _lines(base)}
-    return [o for o in file.options if not lines.isdisjoint(_lines(_base_of(o[1])))]
+    return [option for option in file.options if not lines.isdisjoint(_lines(option[1]))]
 
 
-def _best_bases(files: Sequence[File]) -> list[Base]:
-    """The base points that most files are near; several where they are level."""
-    on_line: dict[Base, set[int]] = {}
-    every = {_base_of(shape) for file in files for _, shape in file.options}
+def _best_bases(files: Sequence[File]) -> list[Shape]:
+    """The points, without a mask, that most files are near; several where they are level."""
+    on_line = defaultdict[tuple[int, ...], set[int]](set)
     for i, file in enumerate(files):
-        for line in {line for _, shape in file.options for line in _lines(_base_of(shape))}:
-            on_line.setdefault(line, set()).add(i)
+        for line in (line for _, shape in file.options for line in _lines(shape)):
+            on_line[line].add(i)
+    every = {replace(shape, causal=False) for file in files for _, shape in file.options}
     near = {base: len(set[int]().union(*map(on_line.__getitem__, _lines(base)))) for base in every}
     most = max(near.values(), default=0)
     return sorted(base for base, count in near.items() if count == most)
@@ -277,34 +269,30 @@ def _doubt_strangers(files: Sequence[File]) -> None:
 
     Such as two whose names were exchanged: ``bs4`` can be of B 4 at twice the length with a mask.
     """
-    known = [file for file in files if file.options]
-    bases = _best_bases(known)
-    for file in known if len(bases) == 1 else ():
+    bases = _best_bases(files)
+    for file in files if len(bases) == 1 else ():
         result, (base,) = file.result, bases
         hints = result.hinted.keys() & {*SIZES}
         if len(file.options) != 1 or not hints or len(hints) == len(SIZES):
             continue
         ((_, own),) = file.options
-        is_wider = own.head_dim == base[3] // base[2] and _base_of(own)[:2] == base[:2]
+        same = [(s.batch_size, s.seq_len, s.head_dim) for s in (own, base)]  # the heads are more
         others = File(result, [], options=matching(file.possible, result.said))
-        if not _near(bases, file) and not is_wider and _near(bases, others):
+        if same[0] != same[1] and not _near(bases, file) and _near(bases, others):
             file.options, file.is_open = [], True
 
 
-def settle(files: Sequence[File]) -> None:
+def _settle(files: Sequence[File]) -> None:
     """Leave each file the options that the folder allows: near the base that most files are near.
 
     What is near none has another base. Of bases that are level because B·H can split in several
-    ways, the one with the most of the script's defaults is assumed, and said.
+    ways, the one with the most of the script's defaults is assumed.
     """
     left, settled = [file for file in files if file.options], list[File]()
     while left:
-        level = _best_bases(left)
-        defaults = [
-            len(SCRIPT_DEFAULTS.items() & dict(zip(SIZES, b, strict=True)).items()) for b in level
-        ]
+        level, others = _best_bases(left), list[File]()
+        defaults = [sum(getattr(b, n) == v for n, v in SCRIPT_DEFAULTS.items()) for b in level]
         chosen = [b for b, count in zip(level, defaults, strict=True) if count == max(defaults)]
-        others = list[File]()
         for file in left:
             here, every = _near(chosen, file), _near(level, file)
             (settled if here and len(chosen) == 1 else [] if here else others).append(file)
@@ -316,31 +304,6 @@ def settle(files: Sequence[File]) -> None:
         left = others if len(others) < len(left) else []
     _agree_in_pairs(settled)
     _doubt_strangers(files)
-    bases = _best_bases([file for file in files if file.options])
-    for file in files:
-        alike = Counter(map(describe, file.unassumed))
-        if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
-            file.remarks.append(("form.assumed", {}))
-        said = file.result.told
-        if not file.options and not file.is_open and "implementation" in said:
-            sizes = [dict(zip(SIZES, base, strict=True)) for base in bases]
-            file.options = [o for each in sizes for o in _with_sizes(file, {**each, **said})]
-
-
-def by_device(files: Iterable[File]) -> list[list[File]]:
-    """The files of each device that is named, and those of which none is."""
-    found: dict[str | None, list[File]] = {}
-    for file in files:
-        found.setdefault(file.result.said.get("device"), []).append(file)
-    return [*found.values()]
-
-
-def read_numbers(results: Iterable[Result]) -> list[File]:
-    """Each result with the runs that its numbers allow, those of a device with its workspaces."""
-    files = [File(r, possible_runs(r) if is_on_gpu(r) else []) for r in results]
-    for those in by_device(files):
-        _agree_on_workspaces(those)
-    return files
 
 
 def assign(files: list[File]) -> list[File]:
@@ -351,5 +314,12 @@ def assign(files: list[File]) -> list[File]:
     for file in files:
         _choose_options(file)
         file.allowed = file.options
-    settle(files)
+    _settle(files)
+    bases = [{name: getattr(base, name) for name in SIZES} for base in _best_bases(files)]
+    for file in files:
+        alike, said = Counter(map(describe, file.unassumed)), file.result.told
+        if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
+            file.remarks.append(("form.assumed", {}))
+        if not file.options and not file.is_open and "implementation" in said:
+            file.options = [o for base in bases for o in _with_sizes(file, {**base, **said})]
     return files

@@ -13,9 +13,9 @@ from flashlab.lab5 import assigning
 from flashlab.lab5.assigning import File, stated
 from flashlab.lab5.documents import listed
 from flashlab.lab5.possible import COARSE, Option, known_workspaces, possible_runs
-from flashlab.lab5.results import EXACT, RATIOS, Result, is_on_gpu
+from flashlab.lab5.results import EXACT, RATIOS, Result
 from flashlab.lab5.said import ATTRIBUTES, described
-from flashlab.lab5.words import FLASH2, NAIVE, PASSES
+from flashlab.lab5.words import FLASH2, NAIVE
 
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 
@@ -42,17 +42,9 @@ class Line:
         return self.code.partition(".")[0]
 
 
-def samples_of(result: Result) -> dict[str, list[float]]:
-    """The seconds of each call by pass, of a record that has them."""
-    metrics = result.document.get("record", {}).get("metrics") or {}
-    found = {name: (metrics.get(f"{name}_time") or {}).get("samples") for name in PASSES}
-    return {name: [sample / 1e3 for sample in own] for name, own in found.items() if own}
-
-
 def check_arithmetic(result: Result) -> Line:
     """Rates × times are F, 2.5 F and 3.5 F, times add up, and are the medians of their samples."""
     seconds, rates, error = result.seconds, result.rates, 2 * result.error
-    samples = samples_of(result)
 
     def failed(code: str, name: str, expected: float, found: float) -> Line:
         texts = f"{expected:.9g}", f"{found:.9g}"
@@ -62,7 +54,7 @@ def check_arithmetic(result: Result) -> Line:
         found = rates[name] * seconds[name] * 1e12 / result.forward_flops
         if not isclose(found, ratio, rel_tol=error):
             return failed("flops", name, ratio, found)
-        median = statistics.median(samples.get(name) or [seconds[name]])
+        median = statistics.median(result.samples.get(name) or [seconds[name]])
         if not isclose(median, seconds[name], rel_tol=max(EXACT, result.error)):
             return failed("samples", name, median, seconds[name])
     total = seconds["forward"] + seconds["backward"]
@@ -94,10 +86,10 @@ def check_identity(file: File) -> Line:
         told = line("fail", code, file.possible, workspaces=sizes, **more)
         shown = told.found or f"{memory!r} MiB"
         return replace(told, found=flops if code == "flops" else shown)
-    is_cpu = not is_on_gpu(result) and (result.run is None or result.run.device == "cpu")
+    is_cpu = not result.is_on_gpu and (result.run is None or result.run.device == "cpu")
     if is_cpu and option and option in possible_runs(result):
         return line("warn", "cuda_memory", [option])
-    if not is_on_gpu(result) or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
+    if not result.is_on_gpu or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
         return line("not_checked", "no_model")
     if option and memory * costs.MIB in assigning.memories(file, option):
         return line("pass", "pass", [option])
@@ -128,12 +120,12 @@ def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
             codes = ("identity.no_flops", "physics.no_flops")
             lines += [Line("not_checked", code, result.name) for code in codes]
     files = assigning.read_numbers(computed)
-    for those in assigning.by_device(files):
-        for size in those[0].workspaces - assigning.own_workspaces(those):
-            code = "of_another" if size in known_workspaces() else "unusual"
-            verdict: Verdict = "warn" if size in known_workspaces() else "pass"
-            params = {"size": f"{size / costs.MIB:g}"}
-            lines.append(Line(verdict, f"identity.workspace_{code}", "", params))
+    unusual = {size for f in files for size in f.workspaces - assigning.own_workspaces(f.result)}
+    for size in sorted(unusual):
+        code = "of_another" if size in known_workspaces() else "unusual"
+        verdict: Verdict = "warn" if size in known_workspaces() else "pass"
+        params = {"size": f"{size / costs.MIB:g}"}
+        lines.append(Line(verdict, f"identity.workspace_{code}", "", params))
     judged = [(file, check_identity(file)) for file in files]
     lines += [line for _, line in judged]
     return lines, [file for file, line in judged if line.verdict != "fail"]

@@ -55,9 +55,9 @@ def _is_result(folder: Path, path: str) -> bool:
 def paths_in(folder: Path) -> Iterator[str]:
     """The files that may be results, and each ``runs.csv``, by name; no link is followed.
 
-    UnsoundFileError where there are more entries or levels than anyone hands in.
+    UnsoundFileError where there are more entries, files or levels than anyone hands in.
     """
-    entries = 0
+    entries = files = 0
     for here, inner, names in os.walk(folder):
         below = Path(here).relative_to(folder)
         entries += len(inner) + len(names)
@@ -68,6 +68,8 @@ def paths_in(folder: Path) -> Iterator[str]:
             raise UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
         for name in sorted(names):
             if name[0] != "." and _is_result(folder, path := (below / name).as_posix()):
+                if (files := files + 1) > MAX_FILES:
+                    raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
                 yield path
 
 
@@ -138,13 +140,13 @@ def _parsed(content: bytes) -> Any:
     try:
         return parse_json(content)
     except UnsoundFileError as problem:
-        is_second = problem.code == "form.not_json" and problem.params["line"] == "2"
-        lines = decoded(content).splitlines() if is_second else []
-        if sum(line.lstrip().startswith("{") for line in lines) < 2:
+        lines = [line for line in decoded(content).splitlines() if line.strip()]
+        are_objects = len(lines) > 1 and all(line.lstrip()[0] == "{" for line in lines[:2])
+        if problem.code != "form.not_json" or not are_objects:
             raise
     if len(lines) > MAX_ROWS:
         raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
-    return [parse_json(line.encode()) if line.strip() else None for line in lines]
+    return [parse_json(line.encode()) for line in lines]
 
 
 def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str]]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from flashlab.lab5.assigning import File, assign, read_numbers, stated
 from flashlab.lab5.checks import check_arithmetic
 from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
 from flashlab.lab5.possible import workspaces_of
-from flashlab.lab5.results import FolderError, Result, is_on_gpu, read_folder, result_of
+from flashlab.lab5.results import FolderError, Result, read_folder, result_of
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS
 from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES
 from flashlab.labels import message
@@ -67,21 +67,22 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
     )
 
 
-def _device_of(files: Sequence[File], given: str | None) -> str | None:
-    """The device of files that name none: the given one, that of all, or a class by workspaces."""
-    named = {file.result.said.get("device") for file in files} - {None}
-    if given or named:
-        return given or (named.pop() if len(named) == 1 else None)
+def _device_of(files: Sequence[File]) -> str | None:
+    """The device that all files name, or where none is named the class that has their workspaces.
+
+    None where several are named, or none has such workspaces.
+    """
+    if named := {file.result.said["device"] for file in files if "device" in file.result.said}:
+        return str(named.pop()) if len(named) == 1 else None
     single = [(file.options[0], int(file.result.peak_mib * costs.MIB)) for file in files]
     sizes = {workspaces_of(shape, memory) for (who, shape), memory in single if who == NAIVE}
-    least = 8.0 if any(who == FLASH2 for (who, _), _ in single) else 0.0  # what flash-attn 2 needs
-    devices = [d for d in known_devices() if d.cublas_workspaces in sizes]
-    ccs = sorted({float(d.compute_capability) for d in devices} - {0.0})
-    ccs = [cc for cc in ccs if cc >= least]
-    if not ccs:
+    least = 8.0 if any(who == FLASH2 for (who, _), _ in single) else 0.1  # what flash-attn 2 needs
+    known = [d for d in known_devices() if d.cublas_workspaces in sizes]
+    fitting = sorted({cc for d in known if (cc := float(d.compute_capability)) >= least})
+    if not fitting:
         return None
-    low, high = int(ccs[0]), int(ccs[-1])
-    span = str(ccs[0]) if len(ccs) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
+    low, high = (f"{int(cc)}.x" for cc in (fitting[0], fitting[-1]))
+    span = str(fitting[0]) if len(fitting) == 1 else low if low == high else f"{low}–{high}"
     return f"NVIDIA GPU (compute capability {span})"
 
 
@@ -102,25 +103,21 @@ def import_plan(
     if not folder.is_dir():
         raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
     read = read_folder(folder.resolve())
-    checked = {name: check_arithmetic(own) for name, own in read.results.items() if own.seconds}
+    checked = [check_arithmetic(result) for result in read.results.values() if result.seconds]
     wrong = {
-        name: f"{message('en', 'grades', line.code).format_map(line.params)} Import it as written."
-        for name, line in checked.items() if line.verdict == "fail"
+        line.file: f"{message('en', 'grades', line.code).format_map(line.params)} Import it as "
+        "written." for line in checked if line.verdict == "fail"
     }  # fmt: skip
-    if refused := {**read.refused, **read.contradicted, **wrong}:
-        texts = [f"{name}: {problem}" for name, problem in refused.items()]
-        text = listed(texts, " ", " And {} more.")
+    if refused := [f"{name}: {problem}" for name, problem in {**read.refused, **wrong}.items()]:
+        text = listed(refused, " ", " And {} more.")
         raise FolderError(f"{folder}: {text} Mend these files, or move them elsewhere.")
-    left_out: list[tuple[str, str, dict[str, str]]] = [
-        (name, "form.not_a_result", {}) for name in read.ignored
-    ]
+    left_out = [(name, "form.not_a_result", dict[str, str]()) for name in read.ignored]
     measured, failed = list[Result](), list[Result]()
-    for result in read.results.values():
-        who = result.said.get("implementation", result.hinted.get("implementation"))
-        if who not in (None, *known):
-            left_out.append((result.name, "form.unknown_kernel", {"kernel": str(who)}))
+    for name, result in read.results.items():
+        if (who := result.told.get("implementation")) not in (None, *known):
+            left_out.append((name, "form.unknown_kernel", {"kernel": str(who)}))
         elif result.status == COUNTERS:
-            left_out.append((result.name, "form.not_measured", {"status": result.status}))
+            left_out.append((name, "form.not_measured", {"status": result.status}))
         else:
             (measured if result.status == "ok" else failed).append(result)
     try:
@@ -128,24 +125,34 @@ def import_plan(
     except FolderError as error:
         raise FolderError(f"{folder}: {error}") from error
     _ask(folder, files, read.has_table)
-    named = _device_of(files, device)
-    _take_each_once(files)
-    files += [_failed(folder, result) for result in failed]
+    named, files = device or _device_of(files), _each_once(files)
+    for result in failed:
+        if not (option := stated(result.told)):
+            raise FolderError(
+                f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell "
+                f"what it is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
+            )
+        files.append(File(result, [], options=[option]))
     if not files:
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         raise FolderError(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
-    chosen = [(_run_of(file), file) for file in files]
-    chosen.sort(key=lambda each: (each[0], each[1].result.name))
-    kinds = {(run.dtype, run.device): file.result.name for run, file in reversed(chosen)}
+    chosen = sorted(
+        ((_run_of(f), f) for f in files), key=lambda each: (each[0], each[1].result.name)
+    )
+    kinds = {f"{run.dtype} on {run.device}": file.result.name for run, file in reversed(chosen)}
     if len(kinds) > 1:
-        each = listed(sorted(f"{file} is {on[0]} on {on[1]}" for on, file in kinds.items()))
+        each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
         raise FolderError(
             f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
-    nth, entries = Counter[tuple[Run, str]](), list[dict[str, Any]]()
+    nth, entries, notices = (
+        Counter[Any](),
+        list[dict[str, Any]](),
+        defaultdict[str, list[str]](list),
+    )
     for run, file in chosen:
         result = file.result
         protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
@@ -155,17 +162,20 @@ def import_plan(
             "benchmark": ATTENTION.name,
             "run": run.to_json(),
             "protocol": protocol,
-            "process": nth[run, str(protocol["name"])],
+            "process": nth[run, result.protocol],
             "folder": str(folder),
             **{"file": result.name, "path": result.path, "sha256": result.sha256},
             "status": result.status,
             "device_name": device or result.said.get("device") or named,
             "remarks": [{"file": name, "code": code, "params": of} for name, code, of in told],
         }
-        nth[run, str(protocol["name"])] += 1
+        nth[run, result.protocol] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
         entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
-    return entries, _notices(entries)
+        for name, code, params in told:
+            if code != "form.exact_memory":
+                notices[str(UnsoundFileError(code, **params))].append(name)
+    return entries, [f"{listed(names)}: {text}" for text, names in notices.items()]
 
 
 def _run_of(file: File) -> Run:
@@ -175,39 +185,18 @@ def _run_of(file: File) -> Run:
         file.remarks.append(("form.exact_memory", {}))
     for key, factor in result.converted.items():
         file.remarks.append(("form.converted", {"key": key, "factor": factor}))
-    kind = (COURSE_DTYPE, "cuda") if is_on_gpu(result) else ("float32", "cpu")
+    kind = (COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
     return result.run or attention_run(*option, *kind)
 
 
-def _failed(folder: Path, result: Result) -> File:
-    """A result without numbers, whose run must be told."""
-    if option := stated(result.told):
-        return File(result, [], options=[option])
-    raise FolderError(
-        f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell what it "
-        f"is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
-    )
-
-
-def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each kind of remark, with the files that it is on."""
-    files: dict[str, list[str]] = {}
-    for remark in (remark for entry in entries for remark in entry["remarks"]):
-        if remark["code"] != "form.exact_memory":
-            text = str(UnsoundFileError(remark["code"], **remark["params"]))
-            files.setdefault(text, []).append(remark["file"])
-    return [f"{listed(names)}: {text}" for text, names in files.items()]
-
-
-def _take_each_once(files: list[File]) -> None:
-    """Drop results that are there twice, such as in a folder and in a copy of it."""
-    seen: dict[str, File] = {}
-    for file in [*files]:
-        r = file.result
-        key = repr((file.options, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
-        if (first := seen.setdefault(key, file)) is not file:
+def _each_once(files: Sequence[File]) -> list[File]:
+    """The files without those that are there twice, such as in a folder and in a copy of it."""
+    once: dict[tuple[Any, str], File] = {}
+    for file in files:
+        first = once.setdefault((file.options[0], file.result.numbers), file)
+        if first is not file:
             first.remarks.append(("form.double", {"other": first.result.name}))
-            files.remove(file)
+    return [*once.values()]
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:

@@ -16,17 +16,9 @@ from unicodedata import normalize
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.devices import find_device
-from flashlab.lab5 import documents, words
-from flashlab.lab5.documents import RUNS_CSV, is_like_a_result, keys_of, listed, numbers_in
-from flashlab.lab5.said import (
-    ATTRIBUTES,
-    Said,
-    described,
-    read_runs_csv,
-    said_in_cells,
-    said_in_name,
-)
-from flashlab.lab5.words import MEMORY, PASSES, RATE, SIZES, TIME
+from flashlab.lab5 import documents, said, words
+from flashlab.lab5.said import ATTRIBUTES, Said, described, said_in_cells
+from flashlab.lab5.words import MEMORY, PASSES, RATE, TIME
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
@@ -42,11 +34,8 @@ RANGES = {TIME: (1e-7, 3600.0), RATE: (1e-9, 1e5), MEMORY: (1e-4, 2.0**21)}
 RATIOS = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}
 """Operations of each pass over those of the forward pass."""
 
-EXACT = 1e-9
-"""Relative error within which numbers of the script follow from one another."""
-
-SINGLE = 2.0**-24
-"""The relative error of rounding to float32."""
+EXACT, SINGLE = 1e-9, 2.0**-24
+"""Relative error within which numbers of the script follow from one another; that of float32."""
 
 MAX_SAMPLES = 20_000
 """Most samples of a pass that are read from a record."""
@@ -56,10 +45,11 @@ MAX_SAMPLES = 20_000
 class Result:
     """A result: seconds and TFLOP/s by pass, MiB, and what is said of its run.
 
-    `said` is stated by a row or its own record, `hinted` only by its name. `run` is that of a
-    FlashLab record; one without numbers has another `status` than ``ok``. `error` is the relative
-    error of rate × time that rounding explains, `converted` has the keys that were in other units
-    than the script's, with their factors. `document` holds a FlashLab record, if it is one.
+    `said` is stated by a row or its own record, `hinted` only by its name. One without numbers has
+    another `status` than ``ok``. `error` is the relative error of rate × time that rounding
+    explains, `converted` has the keys that were in other units than the script's, with their
+    factors. Of a FlashLab record there are `run`, `protocol`, the `provider` of a kernel from
+    outside, and `samples`: the seconds of each call, of the passes that have any.
     """
 
     name: str
@@ -71,12 +61,12 @@ class Result:
     rates: Mapping[str, float] = field(default_factory=dict)
     peak_mib: float = 0.0
     error: float = EXACT
-    run: Run | None = None
-    status: str = "ok"
-    protocol: str = ""
-    source: str = "its name"
     converted: Mapping[str, str] = field(default_factory=dict)
-    document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    status: str = "ok"
+    run: Run | None = None
+    protocol: str = ""
+    provider: str = words.FLASH_ATTN
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
 
     @property
     def told(self) -> Said:
@@ -84,10 +74,28 @@ class Result:
         return {**self.hinted, **self.said}
 
     @property
+    def numbers(self) -> str:
+        """The same text for a result and a copy of it."""
+        return repr((self.seconds, self.rates, self.peak_mib, self.samples))
+
+    @property
     def forward_flops(self) -> float:
         """Operations of the forward pass, by the pass whose rate × time rounding affects least."""
         name = max(PASSES, key=self.seconds.__getitem__) if self.error > EXACT else "forward"
         return self.rates[name] * self.seconds[name] * 1e12 / RATIOS[name]
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """True if its memory is that of a run in float16 on CUDA, for all that is said."""
+        if self.run is None:
+            return not is_cpu(self.said.get("device"))
+        is_real = self.run.implementation != words.FLASH2 or words.FLASH_ATTN in self.provider
+        return is_real and (self.run.dtype, self.run.device) == (words.COURSE_DTYPE, "cuda")
+
+
+def is_cpu(name: str | None) -> bool:
+    """True for the name of a CPU."""
+    return bool(re.search(r"\bcpus?\b", name or "", re.IGNORECASE))
 
 
 @dataclass
@@ -95,27 +103,25 @@ class Folder:
     """The results of a folder, the files that are refused, and those that are none.
 
     A result without numbers has another `status` than ``ok``; one that a row of ``runs.csv`` says
-    ran out of memory is named by the row's line. `ignored` has the keys of each file that is none,
-    `contradicted` the text for each of which two things are stated.
+    ran out of memory is named by the row's line. `ignored` has the keys of each file that is none.
     """
 
     results: dict[str, Result] = field(default_factory=dict)
     refused: dict[str, UnsoundFileError] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
-    contradicted: dict[str, str] = field(default_factory=dict)
     has_table: bool = False
 
 
-def _numbers_of(document: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """The seven numbers by pass and kind, in the script's units.
+def _numbers_of(found: Mapping[tuple[str, str], tuple[str, Any, str]], keys: str) -> list[float]:
+    """The memory, and the time and rate of each pass, in the script's units.
 
     UnsoundFileError where one is missing, with the keys seen and wanted, is none, or out of range.
     """
-    found, values = numbers_in(document), dict[tuple[str, str], float]()
-    for which, kind in [("", MEMORY), *((each, kind) for each in PASSES for kind in (TIME, RATE))]:
+    values = list[float]()
+    for which, kind in [("", MEMORY), *((each, kind) for kind in (TIME, RATE) for each in PASSES)]:
         if (which, kind) not in found:
             wanted = ".".join(filter(None, (which, kind)))
-            raise UnsoundFileError("form.missing_key", key=wanted, seen=keys_of(document))
+            raise UnsoundFileError("form.missing_key", key=wanted, seen=keys)
         (key, given, factor), (low, high) = found[which, kind], RANGES[kind]
         if type(given) not in (int, float):
             shown = json.dumps(given, ensure_ascii=False)[:40]
@@ -126,7 +132,7 @@ def _numbers_of(document: Mapping[str, Any]) -> dict[tuple[str, str], float]:
         if not low <= value <= high:
             limits = {"value": f"{value:.6g}", "low": f"{low:g}", "high": f"{high:g}"}
             raise UnsoundFileError("form.range", key=key, **limits)
-        values[which, kind] = value
+        values.append(value)
     return values
 
 
@@ -154,31 +160,33 @@ def _error(seconds: Sequence[float], rates: Sequence[float]) -> float:
 
 def _of_record(result: Result, record: Mapping[str, Any]) -> Result:
     """A result with the claims of its ``record`` block, whose samples are sound."""
-    key, most = "record.run", 0
+    key, samples = "record.run", dict[str, list[float]]()
     try:
-        said = said_in_cells({name: str(record["run"][name]) for name in ATTRIBUTES})
-        run = Run.of(ATTENTION, {**record["run"], **said})
+        stated = said_in_cells({name: str(record["run"][name]) for name in ATTRIBUTES})
+        run = Run.of(ATTENTION, {**record["run"], **stated})
         # The course's script lacks the parameters with a default.
         is_script = not any(parameter.default for parameter in ATTENTION.stated([run]))
-        is_whole = len(said) == len(ATTRIBUTES) and isinstance(run.dtype, str)
+        is_whole = len(stated) == len(ATTRIBUTES) and isinstance(run.dtype, str)
         if not is_script or not is_whole or not isinstance(run.device, str):
             raise ValueError("no run of the script")
         protocol, metrics = str(record["protocol"]["name"]), record.get("metrics") or {}
-        device = (record.get("environment") or {}).get("device_name")
-        for name in ("forward_time", "backward_time"):
-            key = f"record.metrics.{name}.samples"
-            samples = (metrics.get(name) or {}).get("samples") or []
-            if not isinstance(samples, list) or any(type(s) not in (int, float) for s in samples):
+        environment = record.get("environment") or {}
+        device, provider = (environment.get(name) for name in ("device_name", "provider"))
+        for name in ("forward", "backward"):
+            key = f"record.metrics.{name}_time.samples"
+            own = (metrics.get(f"{name}_time") or {}).get("samples") or []
+            if not isinstance(own, list) or any(type(x) not in (int, float) for x in own):
                 raise TypeError("samples that are no numbers")
-            most = max(most, len(samples))
-    except (KeyError, TypeError, ValueError, AttributeError, UnsoundFileError) as unsound:
+            if len(own) > MAX_SAMPLES:
+                raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
+            samples |= {name: [sample / 1e3 for sample in own]} if own else {}
+    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
         raise UnsoundFileError("form.record", key=key) from unsound
-    if most > MAX_SAMPLES:
-        raise UnsoundFileError("form.many_samples", key="record.metrics", most=str(MAX_SAMPLES))
-    said |= {"device": device} if isinstance(device, str) else {}
+    stated |= {"device": device} if isinstance(device, str) else {}
+    claims: dict[str, Any] = {"said": stated, "hinted": {}, "run": run, "protocol": protocol}
     status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
-    claimed: dict[str, Any] = {"said": said, "run": run, "protocol": protocol, "status": status}
-    return replace(result, hinted={}, source="its own record", **claimed)
+    provided = str(provider or words.FLASH_ATTN)
+    return replace(result, **claims, status=status, provider=provided, samples=samples)
 
 
 def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) -> Result | None:
@@ -189,17 +197,18 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
             of FlashLab's form, or has numbers though it states that there are none.
     """
     record, has_run_out = document.get("record"), documents.says_out_of_memory(document)
-    if not is_like_a_result(document) and not has_run_out:
+    is_like, of = documents.is_like_a_result(document), ATTENTION.name
+    if not is_like and not has_run_out:
         return None
-    if isinstance(record, dict) and record.get("benchmark", ATTENTION.name) != ATTENTION.name:
+    if isinstance(record, dict) and record.get("benchmark", of) != of:
         return None
     if "record" in document and not isinstance(record, dict):
         raise UnsoundFileError("form.no_mapping", key="record")
-    # The path of a result is its file's name: no cell says another.
     cells = {k: str(v) for k, v in documents.plain_in(document).items() if v is not None}
-    said = {key: value for key, value in said_in_cells(cells).items() if key != "file"}
-    hinted = {key: value for key, value in said_in_name(name).items() if key not in said}
-    result = Result(name, path, sha256, said, hinted, source="the file itself")
+    stated = said_in_cells(cells)
+    stated.pop("file", None)  # the path of a result is its file's name: no cell says another
+    hinted = {k: value for k, value in said.said_in_name(name).items() if k not in stated}
+    result = Result(name, path, sha256, stated, hinted)
     if isinstance(record, dict):
         result = _of_record(result, record)
         is_failed = result.status != "ok" and result.status in (*STATUSES, COUNTERS)
@@ -207,64 +216,58 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
             return result
         if is_failed:
             raise UnsoundFileError("form.status", status=result.status)
-        kept = ("run", "status", "protocol", "environment", "metrics", "started")
-        record = {key: record[key] for key in kept if key in record}
     elif has_run_out:
-        is_run = {*SIZES} & (said.keys() | hinted.keys()) or is_like_a_result(document)
+        is_run = {*words.SIZES} & result.told.keys() or is_like
         return replace(result, status=words.OUT_OF_MEMORY) if is_run else None
-    numbers = _numbers_of(document)
-    seconds = {each: numbers[each, TIME] for each in PASSES}
-    rates = {each: numbers[each, RATE] for each in PASSES}
+    found = documents.numbers_in(document)
+    memory, *numbers = _numbers_of(found, documents.keys_of(document))
+    seconds, rates = numbers[: len(PASSES)], numbers[len(PASSES) :]
     return replace(
         result,
-        seconds=seconds,
-        rates=rates,
-        peak_mib=numbers["", MEMORY],
-        error=_error([*seconds.values()], [*rates.values()]),
-        converted={key: f for key, _, f in numbers_in(document).values() if f != "1"},
-        document={"record": record} if record else {},
+        seconds=dict(zip(PASSES, seconds, strict=True)),
+        rates=dict(zip(PASSES, rates, strict=True)),
+        peak_mib=memory,
+        error=_error(seconds, rates),
+        converted={key: factor for key, _, factor in found.values() if factor != "1"},
     )
 
 
 def read_folder(folder: Path) -> Folder:
     """The results in a folder, each with what is said of it; what is unsound is in `refused`."""
-    found, rows, paths, size = Folder(), list[tuple[str, int, Said]](), list[str](), 0
+    found, rows, paths, size = Folder(), list[tuple[str, int, str, Said]](), [folder.name], 0
     try:
-        for count, path in enumerate(documents.paths_in(folder)):
-            if count >= documents.MAX_FILES:
-                raise UnsoundFileError("form.too_many", most=str(documents.MAX_FILES))
+        for path in documents.paths_in(folder):
             if size > documents.MAX_BYTES:
                 raise UnsoundFileError("form.too_many_bytes", most=str(documents.MAX_BYTES))
             paths.append(path)
             try:
                 content = read_within(folder, path)
                 size += len(content)
-                is_table = PurePosixPath(path).name.lower() == RUNS_CSV
-                if is_table and (read := read_runs_csv(content)):
+                is_table = PurePosixPath(path).name.lower() == documents.RUNS_CSV
+                if is_table and (read := said.read_runs_csv(content)):
                     found.has_table = True
-                    rows += [(path, line, said) for line, said in read[0]]
-                    if told := listed(read[1], " ", " And {} more."):
-                        raise UnsoundFileError("form.rows", problems=told)
+                    rows += [(path, *row) for row in read[0]]
+                    if problems := documents.listed(read[1], " ", " And {} more."):
+                        raise UnsoundFileError("form.rows", problems=problems)
                 else:
                     take(found, path, content)
             except UnsoundFileError as problem:
                 found.refused[path] = _alone(problem)
     except UnsoundFileError as enough:
-        found.refused[paths[-1] if paths else folder.name] = enough
+        found.refused[paths[-1]] = enough
     # macOS decomposes a name's letters; tables do not.
-    by_name = {normalize("NFC", name): name for name in found.results}
-    seen = {normalize("NFC", name) for name in (*paths, *found.refused, *found.ignored)}
-    for table, line, row in rows:
-        file, said = row["file"], {key: value for key, value in row.items() if key != "file"}
-        name = normalize("NFC", str(PurePosixPath(table).parent / file))
+    seen = (*paths, *found.refused, *found.ignored, *found.results)
+    by_name = {normalize("NFC", name): name for name in seen}
+    for table, line, file, row in rows:
+        name = by_name.get(normalize("NFC", str(PurePosixPath(table).parent / file)))
         if file == words.OUT_OF_MEMORY:
-            name, failed = f"{table}/{line}", Result("", table, "", said, source=RUNS_CSV)
-            found.results[name] = replace(failed, name=name, status=words.OUT_OF_MEMORY)
-        elif name in by_name:
-            _declare(found, by_name[name], said)
+            failed = Result(f"{table}/{line}", table, "", row, status=words.OUT_OF_MEMORY)
+            found.results[failed.name] = failed
+        elif name in found.results:
+            _declare(found, found.results[name], row)
         elif name in found.ignored:
             found.refused[name] = UnsoundFileError("form.not_a_result")
-        elif name not in seen:
+        elif name is None:
             missing = {"line": str(line), "value": file[:200]}
             found.refused[table] = UnsoundFileError("form.row_missing", **missing)
     return found
@@ -284,37 +287,21 @@ def take(found: Folder, path: str, content: bytes) -> None:
             if result := is_object and result_of(document, name, path, digest):
                 found.results[name] = result
             else:
-                found.ignored[name] = keys_of(document)
+                found.ignored[name] = documents.keys_of(document)
         except UnsoundFileError as problem:
             found.refused[name] = _alone(problem)
 
 
-def _declare(folder: Folder, name: str, row: Said) -> None:
-    """Complete a result's statement by its row, which nothing else stated may contradict."""
-    result = folder.results[name]
-    differing = [key for key in row if row[key] != result.said.get(key, row[key])]
-    devices = [find_device(said.get("device")) for said in (row, result.said)]
+def _declare(folder: Folder, result: Result, row: Said) -> None:
+    """Complete a result's statement by its row; where they contradict each other it is refused."""
+    differing = {key for key in row if row[key] != result.said.get(key, row[key])}
+    devices = [find_device(each.get("device")) for each in (row, result.said)]
     if devices[0] and devices[0] == devices[1]:  # by another of its names
-        differing = [key for key in differing if key != "device"]
+        differing.discard("device")
     if differing:
-        folder.contradicted[name] = (
-            f"{RUNS_CSV} says {described(row)}, but {result.source} says {described(result.said)}; "
-            "correct the one that is wrong."
-        )
-    said, hinted = {**result.said, **row}, {k: v for k, v in result.hinted.items() if k not in row}
-    folder.results[name] = replace(result, said=said, hinted=hinted, source=RUNS_CSV)
-
-
-def is_cpu(name: str | None) -> bool:
-    """True for the name of a CPU."""
-    return bool(re.search(r"\bcpus?\b", name or "", re.IGNORECASE))
-
-
-def is_on_gpu(result: Result) -> bool:
-    """True if its memory is that of a run in float16 on CUDA, for all that is said."""
-    if result.run:
-        stated = result.document.get("record", {}).get("environment") or {}
-        provider = str(stated.get("provider") or words.FLASH_ATTN)
-        is_real = result.run.implementation != words.FLASH2 or provider.startswith(words.FLASH_ATTN)
-        return is_real and (result.run.dtype, result.run.device) == (words.COURSE_DTYPE, "cuda")
-    return not is_cpu(result.said.get("device"))
+        both = {"row": described(row), "other": described(result.said)}
+        folder.refused[result.name] = UnsoundFileError("form.declared_twice", **both)
+        del folder.results[result.name]
+        return
+    hinted = {key: value for key, value in result.hinted.items() if key not in row}
+    folder.results[result.name] = replace(result, said={**result.said, **row}, hinted=hinted)

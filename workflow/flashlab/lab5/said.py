@@ -6,6 +6,7 @@ A statement is a mapping from `ATTRIBUTES` to values; what is not said is not in
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -59,15 +60,15 @@ def said_in_cells(cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _path(text: str) -> str:
-    """A path below the folder, with slashes."""
+    """A path below the folder, with slashes, or `words.OUT_OF_MEMORY` for words that say so."""
     path = PurePosixPath(text.replace("\\", "/"))
     if path.is_absolute() or not path.parts or any(part[0] == "." for part in path.parts):
         raise UnsoundFileError("form.row_file", value=text[:200])
-    return str(path)
+    return words.OUT_OF_MEMORY if words.IS_OUT_OF_MEMORY.fullmatch(text) else str(path)
 
 
-def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[str]] | None:
-    """The line and the statement of each row, with its ``file``, and the problems of the others.
+def read_runs_csv(content: bytes) -> tuple[list[tuple[int, str, Said]], list[str]] | None:
+    """The line, the file and the statement of each row, and the problems of the others.
 
     None for a table of results. UnsoundFileError where the whole file cannot be read.
     """
@@ -82,16 +83,13 @@ def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], lis
         raise UnsoundFileError("form.csv_lacking", columns=", ".join(lacking))
     if twice := {name for name in columns if name and columns.count(name) > 1}:
         raise UnsoundFileError("form.csv_twice", columns=", ".join(sorted(twice))[:200])
-    found, problems = list[tuple[int, dict[str, Any]]](), list[str]()
+    found, problems = list[tuple[int, str, Said]](), list[str]()
     for line, cells in rows:
         try:
             if len(cells) != len(header):
                 raise UnsoundFileError("form.row_fields")
             said = said_in_cells(dict(zip(header, cells, strict=True)))
-            file = str(said.get("file", ""))
-            is_failed = words.IS_OUT_OF_MEMORY.fullmatch(file)
-            said["file"] = words.OUT_OF_MEMORY if is_failed else _path(file)
-            found.append((line, said))
+            found.append((line, _path(str(said.pop("file", ""))), said))
         except UnsoundFileError as problem:
             problems.append(f"Line {line}: {problem}")
     return found, problems
@@ -108,29 +106,28 @@ _TWO_WORDS = re.compile(
 def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[int], set[str]]:
     """The values of each attribute in a part of a path; its other numbers; sizes without one."""
     text = _TWO_WORDS.sub(r"\1\2", re.sub("([a-z])([A-Z])", r"\1_\2", part).lower())
-    pairs: list[tuple[str, str, str]] = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)|([0-9]+)", text)
-    values, letters = dict[str, set[Any]](), dict[str, set[Any]]()
+    pairs: list[tuple[str, str]] = re.findall(r"(?=[a-z0-9])([a-z]*)[^a-z0-9]*([0-9]*)", text)
+    values, letters = defaultdict[str, set[Any]](set), defaultdict[str, set[Any]](set)
     bare, left = set[str](), list[int]()
-    for i, (word, number, alone) in enumerate(pairs):
-        left += [int(number or alone)] if 0 < len(number or alone) <= 8 else []
-        kind, size = _SIZES.get(word), int(number or 0) if len(number) <= 8 else 0
-        if who := words.IMPLEMENTATIONS.get(word + number) or words.IMPLEMENTATIONS.get(word):
-            values.setdefault("implementation", set()).add(who)
-            left = left[:-1] if number and word + number in words.IMPLEMENTATIONS else left
-        elif kind and not number:
+    for i, (word, digits) in enumerate(pairs):
+        kind, number = _SIZES.get(word), int(digits) if 0 < len(digits) <= 8 else None
+        if who := words.IMPLEMENTATIONS.get(word + digits) or words.IMPLEMENTATIONS.get(word):
+            values["implementation"].add(who)
+            number = None if word + digits in words.IMPLEMENTATIONS else number
+        elif kind and not digits:
             bare.add(kind)
-        elif size and (kind or word in _LETTERS):
-            (values if kind else letters).setdefault(kind or _LETTERS[word], set()).add(size)
-            left.pop()
-        elif word in _MASKS and number in ("", "0", "1"):
-            left = left[:-1] if number else left
-            near = {w for w, *_ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
-            after = number or next((w + n for w, n, _ in pairs[i + 1 : i + 2]), "")
-            is_on = _MASKS[word] and not near and words.CAUSAL.get(after, True)
+        elif number and (kind or word in _LETTERS):
+            (values if kind else letters)[kind or _LETTERS[word]].add(number)
+            number = None
+        elif word in _MASKS and digits in ("", "0", "1"):
+            near = {w for w, _ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
+            after = digits or next((w + n for w, n in pairs[i + 1 : i + 2]), "")
             if is_file:  # a folder named causal is the experiment, which has both masks
-                values.setdefault("causal", set()).add(is_on)
+                values["causal"].add(_MASKS[word] and not near and words.CAUSAL.get(after, True))
+            number = None
+        left += [] if number is None else [number]
     # The script's only flag without a number, alone in a name: Flash2_16_512_32_2048_true.
-    if is_file and "causal" not in values and (flag := {w for w, *_ in pairs} & {"true", "false"}):
+    if is_file and "causal" not in values and (flag := {w for w, _ in pairs} & {"true", "false"}):
         values["causal"] = {words.CAUSAL[word] for word in flag}
     return ({**letters, **values} if len(letters) >= 3 else values), left, bare
 

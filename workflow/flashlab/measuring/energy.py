@@ -9,7 +9,6 @@ the counter's own step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
@@ -37,23 +36,11 @@ class Reading(NamedTuple):
     calls: int
 
 
-@dataclass(frozen=True)
-class Energy:
-    """The energy of a call in J: samples in order, and a sample's resolution as a share of it."""
+def spans(readings: Sequence[Reading], batch_seconds: float) -> tuple[dict[str, Any], float] | None:
+    """The energy of a call in J, as a metric of a record, over spans between readings.
 
-    samples: tuple[float, ...]
-    resolution: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The energy as a metric of a record."""
-        samples = list(self.samples)
-        return {"unit": "J", "value": median(samples), "samples": samples, "stopped": "time"}
-
-
-def spans(readings: Sequence[Reading], batch_seconds: float) -> Energy | None:
-    """The energy of a call over spans between readings; None where there is no whole span.
-
-    The calls of a span are uncertain by those of one batch at either end.
+    Beside it a sample's resolution as a share of it: the calls of a span are uncertain by those of
+    one batch at either end. None where there is no whole span.
     """
     ends = list(readings[:1])
     for reading in readings[1:]:
@@ -62,8 +49,9 @@ def spans(readings: Sequence[Reading], batch_seconds: float) -> Energy | None:
             ends.append(reading)
     if len(ends) < 2:
         return None
-    samples = tuple((b.joules - a.joules) / (b.calls - a.calls) for a, b in pairwise(ends))
-    return Energy(samples, batch_seconds / median(b.seconds - a.seconds for a, b in pairwise(ends)))
+    samples = [(b.joules - a.joules) / (b.calls - a.calls) for a, b in pairwise(ends)]
+    metric = {"unit": "J", "value": median(samples), "samples": samples, "stopped": "time"}
+    return metric, batch_seconds / median(b.seconds - a.seconds for a, b in pairwise(ends))
 
 
 def consumed() -> float | None:
@@ -78,8 +66,8 @@ def consumed() -> float | None:
         return None
 
 
-def measure_energy(timed: Pass, seconds: float) -> Energy | None:
-    """The energy of a call of a pass, run back to back for about so many seconds.
+def measure_energy(timed: Pass, seconds: float) -> tuple[dict[str, Any], float] | None:
+    """The energy of a call of a pass (`spans`), run back to back for about so many seconds.
 
     L2 is not flushed between the calls, as a buffer's overwriting takes energy too. None where the
     GPU has no such counter.

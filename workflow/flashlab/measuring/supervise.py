@@ -266,10 +266,9 @@ def _count(
         if reply["status"] != "ok":
             return reply
         if device != "cpu":
-            kernels = nsight.read_kernels(reply["counters_log"], names)
-            passes = nsight.split_passes(kernels, reply["passes"])
+            passes = nsight.read_passes(reply["counters_log"], names, reply["passes"])
             counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
-            reply |= {"counted": counted, "details": nsight.details(passes)}
+            reply |= {"counted": counted, "details": {"kernels": passes}}
     except nsight.NsightError as error:
         return {"status": "error", "message": str(error)}
     metrics = {

@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ def hold_folder() -> int:
         CallError: another call works in the folder, or results cannot be written in it.
     """
 
-    def busy(remedy: str) -> CallError:
+    def busy(remedy: str = "") -> CallError:
         process, host = before.get("process"), before.get("host")
         which = f"process {process}" if host == here else f"on the host {host}"
         return CallError(
@@ -143,33 +143,33 @@ def hold_folder() -> int:
         )
 
     here, before = socket.gethostname(), dict[str, Any]()
-    folder = os.open(".", os.O_RDONLY)
-    try:
-        HOLDER.parent.mkdir(exist_ok=True)
-        with suppress(OSError, ValueError):
-            before = dict(read_json(HOLDER))
+    with ExitStack() as stack:
+        folder = os.open(".", os.O_RDONLY)
+        stack.callback(os.close, folder)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_gone = True
-        except BlockingIOError:
-            raise busy("") from None
-        except OSError:  # the filesystem has no such locks
-            is_gone = not psutil.pid_exists(before.get("process", 0))
-        locks = HOLDER.parent / "locks"
-        if any(locks.glob("*")):
-            if not is_gone or before.get("host", here) != here:
-                raise busy(f", or if it was killed, remove {locks.absolute()}")
-            shutil.rmtree(locks)
-        write_json(HOLDER, {"host": here, "process": os.getpid()})
+            HOLDER.parent.mkdir(exist_ok=True)
+            with suppress(OSError, ValueError):
+                before = dict(read_json(HOLDER))
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_gone = True
+            except BlockingIOError:
+                raise busy() from None
+            except OSError:  # the filesystem has no such locks
+                is_gone = not psutil.pid_exists(before.get("process", 0))
+            locks = HOLDER.parent / "locks"
+            if any(locks.glob("*")):
+                if not is_gone or before.get("host", here) != here:
+                    raise busy(f", or if it was killed, remove {locks.absolute()}")
+                shutil.rmtree(locks)
+            write_json(HOLDER, {"host": here, "process": os.getpid()})
+        except OSError as error:
+            raise CallError(
+                f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
+                "make the call in a folder of your own, such as a clone."
+            ) from None
+        stack.pop_all()
         return folder
-    except (CallError, OSError) as error:
-        os.close(folder)
-        if isinstance(error, CallError):
-            raise
-        raise CallError(
-            f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
-            "make the call in a folder of your own, such as a clone."
-        ) from None
 
 
 begun: Plan | None = None

@@ -8,7 +8,6 @@ remarks) are never touched.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,55 +16,47 @@ from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.plan.call import HOLDER, hold_folder
 from flashlab.plan.plan_files import results_of
 
-MEASURED = tuple(
+MEASURED = [
     results_of("local", benchmark) / part
     for benchmark in BENCHMARKS.values()
     for part in ("records", "replaced", "logs/measure")
-)
-MADE = ("results/*", "report/*.pdf", "report/*.html", "report/*.json", "report/*.csv")
-SNAKEMAKE = ".snakemake"
+]
+MADE = ("results/*", *(f"report/*.{kind}" for kind in ("pdf", "html", "json", "csv")), ".snakemake")
 
 Parts = Mapping[str, Sequence[Path]]
-"""The paths that can be deleted, by the names under which they are listed."""
+"""The files that can be deleted, by the names under which they are listed."""
 
 
 class CleaningError(Exception):
     """The folder is not the pipeline's."""
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file or a folder, links not followed; 0 for what no longer exists."""
-    try:
-        if path.is_dir() and not path.is_symlink():
-            return sum(map(_size, path.iterdir()))
-        return path.lstat().st_size
-    except OSError:
-        return 0
-
-
-def _without(path: Path, kept: Sequence[Path]) -> list[Path]:
-    """What to delete of a path so that `kept` stays; itself if nothing of it is kept."""
-    if path in kept:
-        return []
-    if path.is_symlink() or not any(path in each.parents for each in kept):
+def _files(path: Path) -> list[Path]:
+    """The files and links below a path, or itself; what links lead to is not looked at."""
+    if path.is_symlink() or not path.is_dir():
         return [path]
-    return [gone for inside in path.iterdir() for gone in _without(inside, kept)]
+    inside = [Path(top, name) for top, *names in os.walk(path) for part in names for name in part]
+    return [each for each in inside if each.is_symlink() or not each.is_dir()]
 
 
 def _listing(parts: Parts) -> list[str]:
-    sizes = {name: sum(map(_size, paths)) for name, paths in parts.items()}
-    return [f"{size / 1024**2:9.1f} MiB  {name}" for name, size in sizes.items()]
+    lines = []
+    for name, paths in parts.items():
+        size = 0
+        for path in paths:
+            with suppress(OSError):  # what is gone meanwhile
+                size += path.lstat().st_size
+        lines.append(f"{size / 1024**2:9.1f} MiB  {name}")
+    return lines
 
 
 def _delete(parts: Parts) -> None:
     for path in (path for paths in parts.values() for path in paths):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    for folder, _, _ in os.walk("results", topdown=False):
-        with suppress(OSError):  # what is left in it
-            os.rmdir(folder)
+        path.unlink(missing_ok=True)
+    for top in ("results", HOLDER.parent):
+        for folder, _, _ in os.walk(top, topdown=False):
+            with suppress(OSError):  # what is left in it
+                os.rmdir(folder)
 
 
 def clean(yes: bool, records: bool) -> None:
@@ -79,11 +70,11 @@ def clean(yes: bool, records: bool) -> None:
     if not Path("Snakefile").is_file():
         raise CleaningError(f"{Path.cwd()} has no Snakefile, so it is not cleaned")
     held = hold_folder() if yes else None
-    found = (path for pattern in MADE for path in sorted(Path().glob(pattern)))
-    cheap = {path.as_posix(): _without(path, MEASURED) for path in found}
-    cheap[SNAKEMAKE] = [path for path in Path(SNAKEMAKE).glob("*") if path != HOLDER]
-    cheap = {name: paths for name, paths in cheap.items() if paths}
-    measured = {path.as_posix(): [path] for path in MEASURED if path.exists()}
+    measured = {path.as_posix(): _files(path) for path in MEASURED if path.exists()}
+    kept = {HOLDER, *(path for paths in measured.values() for path in paths)}
+    made = (path for pattern in MADE for path in sorted(Path().glob(pattern)))
+    found = {path.as_posix(): [each for each in _files(path) if each not in kept] for path in made}
+    cheap = {name: paths for name, paths in found.items() if paths}
     gone = {**cheap, **(measured if records else {})}
     lines = ["There is nothing to delete."]
     if gone:

@@ -1,10 +1,13 @@
-"""A folder of the course's results as a dataset whose records are yet to be made."""
+"""A folder of the course's results as a dataset whose records are yet to be made.
+
+The experiments that report its runs are one for each size that varies from a base point.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,8 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark, Value
 from flashlab.benchmarks.registry import DEFAULT
 from flashlab.config import ConfigError
-from flashlab.lab5.experiments import experiments_of
 from flashlab.lab5.importing import import_plan
+from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab.plan.datasets import Dataset, DatasetError, Entry, run_of
 from flashlab.plan.experiments import Experiment
 from flashlab.plan.plan_files import OTHERS_PREFIX, results_of
@@ -22,6 +25,70 @@ from flashlab.runs import Run
 
 Imports = dict[str, dict[str, Any]]
 """The files of an imported folder to convert, by the path of the record."""
+
+HEADLINE = Shape(16, 1024, 32, 2048, False)
+"""The shape of the lab's headline table."""
+
+
+def _sweep(measured: Mapping[Shape, Collection[str]], name: str) -> list[Shape]:
+    """The largest sweep of one size with all else equal, in order; empty where it does not vary.
+
+    The one with the most points and then runs, without a mask where several have as many. The
+    heads may also vary with the size of each fixed, so that the embedding grows with them.
+    """
+    groups = defaultdict[tuple[bool, Shape], list[Shape]](list)
+    for shape in sorted(measured):
+        groups[False, Shape.of({**shape.parameters, name: 0})].append(shape)
+        if name == "num_heads":
+            groups[True, replace(shape, num_heads=0, emb_dim=shape.head_dim)].append(shape)
+
+    def size(key: tuple[bool, Shape]) -> tuple[int, int, bool, bool]:
+        runs = sum(len(measured[shape]) for shape in groups[key])
+        return len(groups[key]), runs, not key[1].causal, not key[0]
+
+    best = groups[max(groups, key=size)]
+    return best if len(best) > 1 else []
+
+
+def config_of(runs: Iterable[Run]) -> dict[str, Any]:
+    """The configuration that reports these runs, of one kind of device: the lab's experiments.
+
+    One whose parameter does not vary stays in the list, since the others are numbered by it. Where
+    no size varies by itself, one setting is all that there is to show: that with the most
+    implementations.
+    """
+    measured, device = defaultdict[Shape, set[str]](set), ""
+    for run in runs:
+        measured[Shape.of(run)].add(run.implementation)
+        device = run.device
+    names = set[str]().union(*measured.values())
+    order = [name for name in (NAIVE, FLASH2) if name in names]
+    order += sorted(names - {*order})
+    blocks = {name: shapes for name in SIZES if (shapes := _sweep(measured, name))}
+    both = {s: own for s, own in measured.items() if replace(s, causal=True) in measured}
+    both = {shape: own for shape, own in both.items() if not shape.causal}
+    if shapes := _sweep(both, "seq_len") if both else []:
+        blocks["causal"] = shapes
+    if not blocks:
+        blocks["seq_len"] = [max(measured, key=lambda shape: (len(measured[shape]), shape))]
+    experiments = list[dict[str, Any]]()
+    for name in ("seq_len", "causal", "batch_size", "num_heads", "emb_dim"):
+        experiment: dict[str, Any] = {"use": name, "implementations": order}
+        if shapes := blocks.get(name, []):  # what is swept and what varies with it are lists
+            sizes = {each: [getattr(shape, each) for shape in shapes] for each in SIZES}
+            lists = {n: v for n, v in sizes.items() if n == name or len({*v}) > 1}
+            masks = {"causal": [False, True]} if name == "causal" else {}
+            experiment[device] = {**shapes[0].parameters, **lists, **masks}
+        if name == "causal" and not {NAIVE, FLASH2} <= names:  # the lab's figures are of these two
+            experiment["figures"] = [{"metric": "rate", "implementations": [o]} for o in order]
+        experiments.append(experiment)
+    often = Counter(shape for name in SIZES for shape in blocks.get(name, ()))
+    base = max(measured, key=lambda s: (s == HEADLINE, len(measured[s]), often[s], s))
+    return {
+        "baseline": order[0],
+        "summary": {"cuda": base.parameters, "cpu": base.parameters, "implementations": order},
+        "experiments": experiments,
+    }
 
 
 def imported(
@@ -49,9 +116,6 @@ def imported(
         Entry(run_of(order), order["protocol"], home / order["record"], None, order["process"])
         for order in orders
     )
-    measured: dict[Shape, set[str]] = {}
-    for entry in entries:
-        measured.setdefault(Shape.of(entry.run), set()).add(entry.run.implementation)
     protocols = Counter(str(entry.protocol["name"]) for entry in entries)
     run = entries[0].run
     dataset = Dataset(
@@ -59,7 +123,7 @@ def imported(
         device=run.device,
         dtype=run.dtype,
         protocol=protocols.most_common(1)[0][0],
-        config=experiments_of(measured, run.device),
+        config=config_of(entry.run for entry in entries),
         ceilings=None,
         entries=entries,
     )

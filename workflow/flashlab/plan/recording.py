@@ -42,15 +42,14 @@ def _freeze(part: str, files: Sequence[Path], arguments: Sequence[str]) -> int:
     """Freeze a part with Snakemake, which ends when this process does; its status."""
     cards = len(machine.gpus())
     command = [sys.executable, "-m", "flashlab.terminal", "freeze", "--logger=flashlab"]
-    command += ["--cores", str(2 * cards or 1)]
-    command += ["--resources", f"gpu={cards}"] if cards else []
-    command += ["--configfile", str(PARTS / f"{part}.yaml"), *map(str, files)]
+    command += ["--cores", str(2 * cards or 1), *([f"--resources=gpu={cards}"] if cards else [])]
+    command += ["--configfile", str(PARTS / f"{part}.yaml"), *map(str, files), *arguments]
     print(f"\n{part}:", flush=True)
     # Snakemake heeds an interrupt, too, and is waited for.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         own = {**os.environ, WORKFLOW_PID: str(os.getpid())}
-        return subprocess.run([*command, *arguments], env=own, check=False).returncode
+        return subprocess.run(command, env=own, check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -75,11 +74,13 @@ def record(
     for part in parts:
         if status := _freeze(part, options.configfile, [*given, "--dry-run"]):
             return status
-    for part in () if options.dry_run else parts:
+    if options.dry_run:
+        return 0
+    for part in parts:
         if _freeze(part, options.configfile, given) == INTERRUPTED:
             return INTERRUPTED
-    if options.dry_run or not (DATA / dataset).is_dir():
-        return int(not options.dry_run)
+    if not (DATA / dataset).is_dir():
+        return 1
     packed, kept = pack(DATA, dataset), [*(DATA / dataset).rglob("records/*.json")]
     print(f"{packed} holds {len(kept)} records; elsewhere: tar -xf {packed.name}")
     if errors := [path for path in kept if not has_result(path)]:

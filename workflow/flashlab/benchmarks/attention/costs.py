@@ -146,14 +146,6 @@ def naive_scores(shape: Shape) -> int:
     return 2 * shape.batch_size * shape.num_heads * shape.seq_len**2
 
 
-def naive_copies_inputs(shape: Shape) -> bool:
-    """True if the naive implementation copies q, k and v to bring a head's rows together.
-
-    With one sequence or one head, a reshape is a view.
-    """
-    return shape.batch_size > 1 and shape.num_heads > 1
-
-
 def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
     """Bytes of the tensors alive at the naive implementation's peak in float16 on CUDA.
 
@@ -164,9 +156,10 @@ def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
     """
     qkv, out = _inputs_and_output(shape)
     repeated = 0 if shape.group == 1 else 2 * out
+    is_copied = shape.batch_size > 1 and shape.num_heads > 1  # else a reshape is a view
     return {
         "scores": 4 * naive_scores(shape),
-        "inputs": qkv + (3 * out if naive_copies_inputs(shape) else repeated),
+        "inputs": qkv + (3 * out if is_copied else repeated),
         "output": 3 * out,
         "workspaces": workspaces,
     }

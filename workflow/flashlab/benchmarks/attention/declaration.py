@@ -88,22 +88,10 @@ def _work(name: str) -> Callable[[Parameters], float]:
     return lambda parameters: costs.flops(Shape.of(parameters))[name]
 
 
-def _rate(name: str) -> Derived:
-    """TFLOP/s: the course's operations of a pass over its time."""
-
-    def rate(parameters: Parameters, milliseconds: Any) -> Any:
-        return costs.flops(Shape.of(parameters))[name] / 1e9 / milliseconds
-
-    return Derived((f"{name}_time",), rate)
-
-
-def _efficiency(name: str) -> Derived:
-    """TFLOP/s per W: the operations of a pass over its energy."""
-
-    def efficiency(parameters: Parameters, joules: Any) -> Any:
-        return costs.flops(Shape.of(parameters))[name] / 1e12 / joules
-
-    return Derived((f"{name}_energy",), efficiency)
+def _per(quantity: Quantity, name: str, scale: float) -> Derived:
+    """The course's operations of a pass, in units of `scale`, over a quantity of it."""
+    work = _work(name)
+    return Derived((f"{name}_{quantity.name}",), lambda run, value: work(run) / scale / value)
 
 
 def memory_parts(
@@ -117,25 +105,14 @@ def memory_parts(
     shape = Shape.of(run)
     if run.device != "cuda" or run.dtype != "float16" or not costs.has_memory_model(shape):
         return None
+    workspaces = getattr(find_device(device_name), "cublas_workspaces", None)
     if run.implementation == "Flash2" and str(provider).startswith("flash-attn "):
         parts = costs.flash2_memory_parts(shape)
-    elif (
-        run.implementation == "Pytorch"
-        and (device := find_device(device_name)) is not None
-        and device.cublas_workspaces is not None
-    ):
-        parts = costs.naive_memory_parts(shape, device.cublas_workspaces)
+    elif run.implementation == "Pytorch" and workspaces is not None:
+        parts = costs.naive_memory_parts(shape, workspaces)
     else:
         return None
     return {name: size / costs.MIB for name, size in parts.items()}
-
-
-def exact_peak_memory(run: Run, provider: str | None, device_name: str | None) -> float | None:
-    """Peak memory in MiB by the exact model; None outside the range in which `costs` is exact."""
-    parts = memory_parts(run, provider, device_name)
-    flash2 = run.implementation == "Flash2"
-    is_exact = costs.flash2_memory_is_exact if flash2 else costs.naive_memory_is_exact
-    return sum(parts.values()) if parts is not None and is_exact(Shape.of(run)) else None
 
 
 USABLE_MEMORY = 0.99
@@ -150,13 +127,11 @@ def memory_capacity(device_name: str | None) -> float | None:
 
 def course_keys(parameters: Parameters, metrics: Mapping[str, float | None]) -> dict[str, Any]:
     """The four keys of the course's script, which stand at the top of a record."""
-    seconds: dict[str, float | None] = {}
-    for name in ("forward", "backward"):
-        milliseconds = metrics[f"{name}_time"]
-        seconds[name] = None if milliseconds is None else milliseconds / 1e3
-    both = seconds["forward"], seconds["backward"]
-    seconds["forward_backward"] = None if None in both else sum(both)  # type: ignore[arg-type]
     flops = costs.flops(Shape.of(parameters))
+    times = [metrics[f"{name}_time"] for name in PASSES]
+    forward, backward = (None if time is None else time / 1e3 for time in times)
+    both = None if forward is None or backward is None else forward + backward
+    seconds = {"forward": forward, "backward": backward, "forward_backward": both}
     return {
         **{
             name: {
@@ -184,13 +159,13 @@ ATTENTION = Benchmark(
                 ("forward_time", "backward_time"), lambda _, forward, backward: forward + backward
             ),
         ),
-        _of_pass("forward", RATE, "速率", "rate", derived=_rate("forward")),
-        _of_pass("backward", RATE, "速率", "rate", derived=_rate("backward")),
+        _of_pass("forward", RATE, "速率", "rate", derived=_per(TIME, "forward", 1e9)),
+        _of_pass("backward", RATE, "速率", "rate", derived=_per(TIME, "backward", 1e9)),
         Metric(
             "forward_backward_rate",
             RATE,
             texts("整體速率", "overall rate"),
-            derived=_rate("forward_backward"),
+            derived=_per(TIME, "forward_backward", 1e9),
         ),
         Metric(
             "peak_memory",
@@ -200,7 +175,9 @@ ATTENTION = Benchmark(
         ),
         *(_of_pass(name, ENERGY, "能量", "energy", optional=True) for name in PASSES),
         *(
-            _of_pass(name, EFFICIENCY, "能源效率", "energy efficiency", derived=_efficiency(name))
+            _of_pass(
+                name, EFFICIENCY, "能源效率", "energy efficiency", derived=_per(ENERGY, name, 1e12)
+            )
             for name in PASSES
         ),
     ),

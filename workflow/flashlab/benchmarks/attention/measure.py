@@ -184,18 +184,20 @@ def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[
     return {"again": {"calls": calls, "heads": compared["heads"], "errors": compared["errors"]}}
 
 
-def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> Any:
     """Energies of both passes as metrics, and their resolutions; none where no device tells.
 
     Each pass runs for so many seconds.
     """
-    metrics, resolutions = {}, {}
-    for timed_as, timed in passes(kernel, run):
-        measured, name = energy.measure_energy(timed, seconds), timed_as.replace("time", "energy")
-        if measured is None:
-            return {"metrics": {}, "details": {}}
-        metrics[name], resolutions[name] = measured.to_json(), measured.resolution
-    return {"metrics": metrics, "details": {"energy_resolution": resolutions}}
+    measured = {
+        name.replace("time", "energy"): energy.measure_energy(timed, seconds)
+        for name, timed in passes(kernel, run)
+    }
+    known = {name: found for name, found in measured.items() if found}
+    if len(known) < len(measured):
+        return {}, {}
+    resolutions = {name: resolution for name, (_, resolution) in known.items()}
+    return {name: metric for name, (metric, _) in known.items()}, resolutions
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
@@ -218,15 +220,17 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     again = check_again(kernel, run, calls)
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
-    used = measure_energy(kernel, run, seconds) if seconds else {"metrics": {}, "details": {}}
-    clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
-    faults = {name: timing.faults for name, timing in timings.items() if timing.faults}
-    details = {"clocks": clocks, "page_faults": faults, **used["details"]}
+    energies, resolutions = measure_energy(kernel, run, seconds) if seconds else ({}, {})
+    details = {
+        "clocks": {name: timing.clocks for name, timing in timings.items() if timing.clocks},
+        "page_faults": {name: timing.faults for name, timing in timings.items() if timing.faults},
+        "energy_resolution": resolutions,
+    }
     times = {name: timing.to_json() for name, timing in timings.items()}
     warnings = environment.timing_warnings(timings)
     return {
         "details": {name: found for name, found in details.items() if found} or None,
-        "metrics": {**times, **prepared["metrics"], **used["metrics"]},
+        "metrics": {**times, **prepared["metrics"], **energies},
         "gate": {**prepared["gate"], **again},
         "warnings": warnings + environment.state_warnings(load.foreign_share(), states),
     }
