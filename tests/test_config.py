@@ -86,11 +86,6 @@ def test_all_mistakes_are_reported_at_once_each_where_it_is(tmp_path: Path) -> N
     ]
 
 
-def test_a_missing_key_is_named_where_the_first_layer_is() -> None:
-    (line,) = lines_of_error(with_value(("summary",), GONE), Layer("--config", {"device": "cpu"}))
-    assert line == "  config.yaml: summary: is missing; add it"
-
-
 def test_the_last_layer_that_names_a_benchmark_decides_which_it_is() -> None:
     layers = [own(benchmark="training"), Layer("--config", {"ladder": "t28"}), own(device="cpu")]
     assert named_benchmark(layers) == "ladder"
@@ -155,12 +150,6 @@ def test_each_layer_takes_experiments_from_those_below() -> None:
     assert (seq_len["cuda"]["seq_len"], c["name"], emb_dim["name"]) == ([1, 2], "c", "emb_dim")
 
 
-def test_where_nothing_lies_below_the_built_in_experiments_are_taken() -> None:
-    """As in the configuration that a workflow gives which uses this one as a module."""
-    given = {"summary": DEFAULT["summary"], "experiments": ["num_heads"]}
-    assert resolved(given)["experiments"] == [resolved(DEFAULT)["experiments"][3]]
-
-
 def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
     cuda = {"num_heads": 16, "head_dim": 128}
     config = resolved(
@@ -169,14 +158,6 @@ def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
     for block in (config["experiments"][0]["cuda"], config["summary"]["cuda"]):
         assert "emb_dim" not in block and block["batch_size"] == 16
         assert (block["num_heads"], block["head_dim"]) == (16, 128)
-
-
-def test_keys_stay_in_the_order_in_which_they_are_given() -> None:
-    names = [f"experiment{i}" for i in range(9)]
-    mine = {**resolved(DEFAULT)["experiments"][0]}
-    layer = own(*({**mine, "name": name} for name in names), remarks={n: {} for n in names})
-    over = Layer("--config", {"remarks": {"experiment4": {"en": "a.md"}}})
-    assert list(resolved(DEFAULT, layer, over)["remarks"]) == names
 
 
 def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
@@ -197,15 +178,6 @@ def test_implementations_that_replace_others_are_named_alone_and_a_conflict_with
 
 
 # What the documents say
-
-
-def test_shared_keys_are_recorded_as_their_own_file_has_them() -> None:
-    """Beside the experiments that the recording has anyway."""
-    own, recorded = (
-        yaml.safe_load((BUILT_IN / "config" / file).read_text(encoding="utf-8"))["experiments"]
-        for file in ("gqa.yaml", "record/attention.yaml")
-    )
-    assert [each for each in own if each not in recorded] == []
 
 
 def test_the_experiments_that_the_readme_shows_are_usable() -> None:
@@ -309,16 +281,6 @@ def test_any_text_is_a_value_or_a_mistake_in_words(text: str) -> None:
 
 
 # Implementations
-
-
-def test_what_is_measured_in_the_headline_alone_can_be_the_baseline_and_anything_be_counted() -> (
-    None
-):
-    summary = {"implementations": ["FlashLab"]}
-    config = resolved(
-        DEFAULT, {"baseline": "FlashLab", "summary": summary, "counted": ["SdpaCudnn"]}
-    )
-    assert (config["baseline"], config["counted"]) == ("FlashLab", ["SdpaCudnn"])
 
 
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:

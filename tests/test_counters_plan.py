@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from planted.project import ROOT
 
 from flashlab import machine, nsight
 from flashlab.config import Layer
@@ -15,9 +16,8 @@ from flashlab.files import write_json
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.make import make
 from flashlab.plan.value import Plan
-from flashlab.records import COUNTERS
 
-CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
+CONFIG = ROOT / "config" / "config.yaml"
 KEPT = Path("results/local/plan/counters.json")
 
 Call = Callable[..., Plan]
@@ -41,34 +41,29 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     return planned
 
 
-def counted(prepared: Plan) -> set[str]:
-    return {Path(path).name for path in prepared.counters}
+def counted(plan: Plan) -> set[str]:
+    return {Path(path).name for path in plan.counters}
 
 
-# Where
-
-
-def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
-    assert call(ncu=None).counters == []
-    prepared = call()
-    assert prepared.counters
-    assert {*prepared.counters} <= prepared.orders.keys()
-    assert all(Path(path).name.startswith(f"{COUNTERS}-") for path in prepared.counters)
+def test_the_ends_of_each_sweep_are_counted_where_nsight_compute_is(call: Call) -> None:
+    assert call(ncu=None).counters == [] == call(counters="no").counters
+    plan = call()
+    assert {*plan.counters} <= plan.orders.keys()
+    full = (n for n in counted(plan) if n.startswith("counters-flash2-b16-") and "-full-" in n)
+    assert {name.split("-n")[1].split("-")[0] for name in full} == {"128", "1024"}
+    # The name follows Nsight Compute's version, but not the timing.
+    assert counted(call(measure={"protocol": "lab5"})) == counted(plan)
+    assert counted(call(ncu="2026.1")).isdisjoint(counted(plan))
 
 
 @pytest.mark.parametrize("wanted", ["auto", True])
 def test_on_a_cpu_operators_are_counted_without_anything_installed(call: Call, wanted: Any) -> None:
-    prepared = call(ncu=None, device="cpu", counters=wanted)
-    assert prepared.counters
-    protocols = [prepared.orders[name]["protocol"] for name in prepared.counters]
+    plan = call(ncu=None, device="cpu", counters=wanted)
+    protocols = [plan.orders[name]["protocol"] for name in plan.counters]
+    assert protocols
     assert all(protocol["profiler"] == "torch.profiler" for protocol in protocols)
-    assert counted(prepared) == counted(call(ncu="2099.1", device="cpu"))
-    assert KEPT.as_posix() not in prepared.views
-
-
-@pytest.mark.parametrize("no", ["no", False])
-def test_no_reads_none(call: Call, no: Any) -> None:
-    assert call(counters=no).counters == []
+    assert counted(plan) == counted(call(ncu="2099.1", device="cpu"))
+    assert KEPT.as_posix() not in plan.views
 
 
 def test_yes_is_refused_where_they_cannot_be_read(call: Call) -> None:
@@ -84,34 +79,3 @@ def test_without_nsight_compute_what_was_read_stays_and_no_more_is_read(call: Ca
     Path(first).touch()
     assert call(ncu=None).counters == [first]
     assert second in call().counters
-
-
-# Of which runs
-
-
-def test_the_ends_of_each_sweep_are_counted(call: Call) -> None:
-    lengths = {
-        name.split("-n")[1].split("-")[0]
-        for name in counted(call())
-        if name.startswith("counters-flash2-b16-") and "-full-" in name
-    }
-    assert lengths == {"128", "1024"}
-
-
-def test_a_tables_records_include_the_counters_of_its_runs(call: Call) -> None:
-    prepared = call()
-    for name, paths in prepared.experiments.items():
-        entries = prepared.views[f"results/local/plan/records/{name}.json"]["records"]
-        planned = [entry["counters"]["path"] for entry in entries if "counters" in entry]
-        assert set(planned) <= set(paths) & set(prepared.counters)
-        assert planned or name == "summary"
-
-
-# What names them
-
-
-def test_the_name_follows_nsight_computes_version_but_not_the_timing(call: Call) -> None:
-    before = counted(call())
-    assert counted(call(measure={"protocol": "lab5"})) == before
-    assert counted(call(ncu="2026.1")).isdisjoint(before)
-    assert counted(call(ncu=None)) == set()

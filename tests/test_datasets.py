@@ -80,16 +80,6 @@ def test_a_dataset_takes_the_records_of_a_further_protocol(frozen: Frozen, run: 
 # Counters
 
 
-def test_counters_are_frozen_with_their_records(frozen: Frozen, run: Run) -> None:
-    record = record_of(run)
-    dataset = read_dataset(frozen(record, counters=[counters_of(record)]))
-    entry = dataset.find_counters(run)
-    assert entry is not None
-    assert read_record(entry.path, run, entry.sha256).has_counters
-    (timed,) = dataset.find(run, "sampled")
-    assert not timed.has_counters
-
-
 def test_counters_of_its_runs_are_added_to_a_dataset_once_and_those_that_failed_not_at_all(
     frozen: Frozen, run: Run
 ) -> None:
@@ -147,14 +137,6 @@ def test_a_manifest_of_another_version_says_who_reads_it(frozen: Frozen, run: Ru
     stated = r"is of version 1, but this FlashLab reads 2; FlashLab 0\.2\.0 is the last"
     with pytest.raises(DatasetError, match=stated):
         read_dataset(path.parent)
-
-
-def test_an_unknown_dataset_is_an_error_that_lists_the_known(
-    frozen: Frozen, run: Run, tmp_path: Path
-) -> None:
-    frozen(record_of(run))
-    with pytest.raises(DatasetError, match="recorded datasets of attention: mine, and"):
-        read_recorded(tmp_path / "data", "yours", ATTENTION)
 
 
 def test_each_benchmark_has_a_folder_of_its_own_in_a_dataset(

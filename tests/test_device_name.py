@@ -67,19 +67,6 @@ def test_a_cpu_is_planned_for_elsewhere_too_and_without_asking_the_driver(
     assert not planned.orders.keys() & plan(device="cpu").orders.keys()
 
 
-def test_a_plan_asks_the_machine_as_often_for_many_runs_as_for_few(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[str] = []
-    put_in(monkeypatch, H200)
-    monkeypatch.setattr(machine, "gpus", lambda: (asked.append("gpus"), [H200])[1])
-    few = plan(replicates=1)
-    before = len(asked)
-    many = plan(replicates=9)
-    assert len(many.orders) >= 8 * len(few.orders)
-    assert len(asked) == 2 * before
-
-
 def test_a_job_on_another_device_names_both_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

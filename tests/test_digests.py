@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -70,16 +68,6 @@ def test_a_damaged_list_is_one_of_fewer_files(tmp_path: Path) -> None:
     with (tmp_path / LIST).open("ab") as file:
         file.write(b"\0\0\xff\nabc  \n12")
     assert read_digests(tmp_path) == {record: sha256_of(record)}
-
-
-@pytest.mark.skipif(not shutil.which("sha256sum"), reason="takes sha256sum")
-def test_sha256sum_checks_a_list(tmp_path: Path) -> None:
-    record = written(tmp_path / "a.json", "{}")
-    write_digests(record)
-    check = ["sha256sum", "--check", "--strict", LIST]
-    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 0
-    record.write_text("[]")
-    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 1
 
 
 def test_tables_and_report_are_made_of_nothing_that_has_changed(tmp_path: Path) -> None:

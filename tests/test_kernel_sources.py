@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flashlab.benchmarks.implementations import ImplementationError, read_implementation
 from flashlab.measuring.kernel import load_kernel
-
-Edited = Callable[[str, str], bool]
 
 KERNEL = """
 from kernels.lib import tiles
@@ -35,6 +32,9 @@ FILES = {
     "lib/unused.py": "UNUSED = 1\n",
     "lib/attention.cu": "__global__ void attention() {}\n",
 }
+UNUSED, SOURCE = {"other.py", "lib/unused.py"}, "lib/attention.cu"
+SHOWN = ("STORES_SCORES = True\n", 'TUNED_ON = ("NVIDIA H200",)\n')
+"""What only the report shows, also in a module that a kernel imports."""
 
 
 @pytest.fixture
@@ -47,29 +47,19 @@ def kernels(tmp_path: Path) -> Path:
     return tmp_path / "kernels"
 
 
-@pytest.fixture
-def edited(kernels: Path) -> Callable[[str, str], bool]:
-    """Appends to a file; whether that moves the digest of ``mine.py``."""
-
-    def edit(name: str, text: str) -> bool:
+@pytest.mark.parametrize("name", FILES)
+def test_code_that_the_kernel_imports_moves_its_digest_and_its_sources_by_their_bytes(
+    kernels: Path, name: str
+) -> None:
+    def moved(text: str) -> bool:
         before = read_implementation(kernels / "mine.py").digest
         with kernels.joinpath(name).open("a") as file:
             file.write(text)
         return read_implementation(kernels / "mine.py").digest != before
 
-    return edit
-
-
-USED = ("mine.py", *(f"lib/{name}.py" for name in ("__init__", "tiles", "sizes", "masks", "late")))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_code_that_the_kernel_imports_moves_its_digest_and_its_sources_by_their_bytes(
-    edited: Edited, name: str
-) -> None:
-    is_source = name == "lib/attention.cu"
-    assert edited(name, "# a comment\n") == is_source
-    assert edited(name, "EDITED = True\n") == (is_source or name in USED)
+    for text in ("# a comment\n", *SHOWN):
+        assert moved(text) == (name == SOURCE)
+    assert moved("EDITED = True\n") == (name not in UNUSED)
 
 
 def test_the_kernels_own_file_may_be_renamed(kernels: Path) -> None:
@@ -79,22 +69,18 @@ def test_the_kernels_own_file_may_be_renamed(kernels: Path) -> None:
 
 
 def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> None:
-    module = load_kernel(kernels / "mine.py")
-    assert module.tiles.sizes.ROWS == 64
-    assert module.attention("qkv", True) == "qkv"
-    kernels.joinpath("lib/sizes.py").write_text("ROWS = 65\n")
-    for name in ("lib", "lib.tiles", "lib.sizes", "lib.masks"):
-        sys.modules.pop(f"kernels.{name}")
-    # Of the same size and made in the same second: bytecode from before would be taken for it.
-    assert load_kernel(kernels / "mine.py").tiles.sizes.ROWS == 65
-
-
-def test_kernels_of_two_folders_each_import_what_lies_beside_them(kernels: Path) -> None:
+    """Of the files beside it, each time anew."""
+    assert load_kernel(kernels / "mine.py").attention("qkv", True) == "qkv"
     other = kernels.with_name("others")
     shutil.copytree(kernels, other)
     other.joinpath("lib/sizes.py").write_text("ROWS = 128\n")
     rows = [load_kernel(f / "mine.py").tiles.sizes.ROWS for f in (kernels, other, kernels)]
     assert rows == [64, 128, 64]
+    kernels.joinpath("lib/sizes.py").write_text("ROWS = 65\n")
+    for name in ("lib", "lib.tiles", "lib.sizes", "lib.masks"):
+        sys.modules.pop(f"kernels.{name}")
+    # Of the same size and made in the same second: bytecode from before would be taken for it.
+    assert load_kernel(kernels / "mine.py").tiles.sizes.ROWS == 65
 
 
 @pytest.mark.parametrize(
@@ -111,12 +97,3 @@ def test_a_file_that_cannot_be_used_is_named(
     kernels.joinpath(file).write_text(text)
     with pytest.raises(ImplementationError, match=said):
         read_implementation(kernels / "mine.py")
-
-
-@pytest.mark.parametrize("file", ["mine.py", "lib/tiles.py"])
-@pytest.mark.parametrize("declared", ["STORES_SCORES = True\n", 'TUNED_ON = ("NVIDIA H200",)\n'])
-def test_what_only_the_report_shows_decides_nothing(
-    edited: Edited, file: str, declared: str
-) -> None:
-    """Also in a module that a kernel imports, which may be a kernel itself."""
-    assert not edited(file, declared)

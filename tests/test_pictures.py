@@ -34,8 +34,7 @@ def huge_png(side: int) -> bytes:
     ("content", "media_type"),
     [
         *((raster("PNG", mode), "image/png") for mode in ("1", "L", "LA", "P", "RGBA")),
-        (raster("JPEG"), "image/jpeg"),
-        (raster("JPEG", "L"), "image/jpeg"),
+        *((raster("JPEG", mode), "image/jpeg") for mode in ("RGB", "L")),
     ],
 )
 def test_a_sound_picture_is_kept_to_the_byte(content: bytes, media_type: str) -> None:
@@ -47,11 +46,10 @@ def test_a_sound_picture_is_kept_to_the_byte(content: bytes, media_type: str) ->
     ("content", "why"),
     [
         (raster("GIF", "P"), "it is neither PNG nor JPEG"),
-        (b"no picture", "it is neither PNG nor JPEG"),
         (raster(size=(200, 200))[:-40], "cannot be read as PNG or JPEG"),
         (raster("JPEG", size=(200, 200))[:-200], "cannot be read as PNG or JPEG"),
         (raster("JPEG", "CMYK"), "its colours are CMYK; save it as 8-bit RGB"),
-        *((huge_png(side), "more than 20,000,000 pixels") for side in (5_000, 10_000, 100_000)),
+        *((huge_png(side), "more than 20,000,000 pixels") for side in (5_000, 100_000)),
         (b"\0" * (MAX_BYTES + 1), "5.0 MiB, and the most is 5 MiB"),
     ],
 )

@@ -14,7 +14,8 @@ import os
 import random
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +35,21 @@ BLOCK = {"batch_size": 1, "seq_len": 16, "num_heads": 2, "emb_dim": 32, "causal"
 SWEEPS: tuple[dict[str, Any], ...] = (
     {"seq_len": [16, 64], "causal": False},
     {"seq_len": [16, 64], "causal": [False, True]},
-    {"seq_len": [64]},
-    {"batch_size": [1, 2]},
-    {"num_heads": [1, 2]},
-    {"emb_dim": [16, 32]},
-    {"emb_dim": [32]},
+    *({"seq_len": [64]}, {"batch_size": [1, 2]}, {"num_heads": [1, 2]}),
+    *({"emb_dim": [16, 32]}, {"emb_dim": [32]}),
 )
 HEADLINE = {**BLOCK, "seq_len": 64, "causal": False}
 BEGIN = {
-    "device": "cpu",
-    "dataset": "local",
-    "languages": ["en"],
-    "baseline": "Pytorch",
+    **{"device": "cpu", "dataset": "local", "languages": ["en"], "baseline": "Pytorch"},
     # Nothing is to be measured on the way: each fresh clone would find other numbers.
     "measure": {"sampled": {"relative_interval": 0.5, "max_seconds": 0.02}},
-    "replicates": 1,
-    "counters": "no",
+    **{"replicates": 1, "counters": "no"},
+    "summary": {"cpu": HEADLINE, "cuda": HEADLINE, "implementations": ["Pytorch", "Flash2"]},
 }
+Config = dict[str, Any]
 
 
-def any_experiment(name: str, chance: random.Random) -> dict[str, Any]:
+def any_experiment(name: str, chance: random.Random) -> Config:
     """An experiment of runs that are recorded."""
     values = chance.choice(SWEEPS)
     return {
@@ -67,109 +63,66 @@ def any_experiment(name: str, chance: random.Random) -> dict[str, Any]:
     }
 
 
-@dataclass
-class Walk:
-    """One user's folder and configuration."""
-
-    project: Any
-    config: dict[str, Any]
-    chance: random.Random
-
-    @property
-    def experiments(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.config["experiments"]
-        return found
-
-    def add_an_experiment(self) -> None:
-        self.experiments.append(any_experiment("added", self.chance))
-
-    def replace_an_experiment(self) -> None:
-        place = self.chance.randrange(len(self.experiments))
-        name = self.experiments[place]["name"]
-        self.experiments[place] = any_experiment(name, self.chance)
-
-    def remove_an_experiment(self) -> None:
-        del self.experiments[self.chance.randrange(len(self.experiments))]
-
-    def reorder_the_experiments(self) -> None:
-        self.experiments.reverse()
-
-    def rename_an_experiment(self) -> None:
-        self.chance.choice(self.experiments)["name"] = "renamed"
-
-    def choose_languages(self) -> None:
-        languages = (["zh_TW"], ["zh_TW", "en"], ["en", "zh_TW"])
-        self.config["languages"] = self.chance.choice(languages)
-
-    def choose_the_other_baseline(self) -> None:
-        self.config["baseline"] = "Flash2"
-
-    def exchange_the_headlines_columns(self) -> None:
-        self.config["summary"]["implementations"].reverse()
-
-    def choose_the_other_dataset(self) -> None:
-        self.config["dataset"] = "kept"
-
-    def write(self) -> None:
-        text = yaml.safe_dump(self.config, allow_unicode=True, sort_keys=False)
-        self.project.folder.joinpath("walk.yaml").write_text(text, encoding="utf-8")
-
-    def make(self) -> None:
-        self.write()
-        self.project.make("report/lab5.pdf", config=OWN)
-
-    def make_once_more(self) -> None:
-        self.make()
-
-    def kill_a_call(self) -> None:
-        """Somewhere in the middle."""
-        self.write()
-        call = self.project.start("--cores", "2", "report/lab5.pdf", config=OWN)
-        try:
-            call.communicate(timeout=self.chance.uniform(0.2, 2.0))
-        except subprocess.TimeoutExpired:
-            call.kill()
-            call.communicate()
+def replace_one(config: Config, chance: random.Random) -> None:
+    place = chance.randrange(len(config["experiments"]))
+    name = config["experiments"][place]["name"]
+    config["experiments"][place] = any_experiment(name, chance)
 
 
-STEPS = (
-    *(Walk.add_an_experiment, Walk.replace_an_experiment, Walk.remove_an_experiment),
-    *(Walk.reorder_the_experiments, Walk.rename_an_experiment, Walk.choose_languages),
-    *(Walk.choose_the_other_baseline, Walk.exchange_the_headlines_columns),
-    *(Walk.choose_the_other_dataset, Walk.make, Walk.make_once_more, Walk.kill_a_call),
+CHANGES: tuple[Callable[[Config, random.Random], Any], ...] = (
+    lambda config, chance: config["experiments"].append(any_experiment("added", chance)),
+    replace_one,
+    lambda config, chance: config["experiments"].pop(chance.randrange(len(config["experiments"]))),
+    lambda config, chance: config["experiments"].reverse(),
+    lambda config, chance: chance.choice(config["experiments"]).update(name="renamed"),
+    lambda config, chance: config.update(
+        languages=chance.choice((["zh_TW"], ["zh_TW", "en"], ["en", "zh_TW"]))
+    ),
+    lambda config, chance: config.update(baseline="Flash2"),
+    lambda config, chance: config["summary"]["implementations"].reverse(),
+    lambda config, chance: config.update(dataset="kept"),
 )
 
 
-@pytest.fixture
-def base(project: Any, tmp_path: Path) -> Path:
-    """A folder with the program and the records, and nothing that was made of them."""
-    project.make("freeze", "--config", "name=kept")
-    for name in (*STATIC, *DATA):
-        source, target = project.folder / name, tmp_path / "base" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
-    for made in tmp_path.glob("base/report/*.*"):
-        made.unlink()
-    return tmp_path / "base"
+def call(project: Any, config: Config, seconds: float | None = None) -> None:
+    """Make the report; a call that is given so many seconds is killed after them."""
+    text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
+    project.folder.joinpath("walk.yaml").write_text(text, encoding="utf-8")
+    if seconds is None:
+        project.make("report/lab5.pdf", config=OWN)
+        return
+    started = project.start("--cores", "2", "report/lab5.pdf", config=OWN)
+    try:
+        started.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        started.kill()
+        started.communicate()
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + WALKS))
 def test_after_any_walk_the_report_is_the_one_that_a_fresh_clone_makes(
-    seed: int, base: Path, project: Any, tmp_path: Path
+    seed: int, project: Any, tmp_path: Path
 ) -> None:
-    def clone(name: str) -> Any:
-        """Files that nobody writes are links."""
-        shutil.copytree(base, tmp_path / name, copy_function=os.link)
-        return replace(project, folder=tmp_path / name)
+    project.make("freeze", "--config", "name=kept")
+    folders = [tmp_path / name for name in ("walked", "fresh")]
+    for folder in folders:  # with the program and the records, and nothing that was made of them
+        for name in (*STATIC, *DATA):
+            source, target = project.folder / name, folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+        for made in folder.glob("report/*.*"):
+            made.unlink()
+    walked, fresh = (replace(project, folder=folder) for folder in folders)
 
     chance = random.Random(seed)
     experiments = [any_experiment(name, chance) for name in ("one", "two")]
-    summary = {"cpu": HEADLINE, "cuda": HEADLINE, "implementations": ["Pytorch", "Flash2"]}
-    config = {**BEGIN, "summary": summary, "experiments": experiments}
-    walk = Walk(clone("walked"), config, chance)
-    for step in chance.sample(STEPS, len(STEPS)):
-        step(walk)
-    walk.make()
-    fresh = replace(walk, project=clone("fresh"))
-    fresh.make()
-    assert walk.project.pdf.read_bytes() == fresh.project.pdf.read_bytes(), config
+    config = yaml.safe_load(yaml.safe_dump({**BEGIN, "experiments": experiments}))
+    steps = [*CHANGES, "made", "made once more", "killed"]
+    for step in chance.sample(steps, len(steps)):
+        if callable(step):
+            step(config, chance)
+        else:
+            call(walked, config, chance.uniform(0.2, 2.0) if step == "killed" else None)
+    for project in (walked, fresh):
+        call(project, config)
+    assert walked.pdf.read_bytes() == fresh.pdf.read_bytes(), config

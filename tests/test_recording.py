@@ -17,7 +17,7 @@ from flashlab.plan.call import layers_of
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.freezing import check_freezable, keep, lacking
 from flashlab.plan.make import DATA, make
-from flashlab.plan.recording import PARTS, has_result, main, part_names
+from flashlab.plan.recording import PARTS, has_result, part_names
 from flashlab.plan.value import Plan
 from flashlab.records import write_record
 from flashlab.runs import Run
@@ -98,11 +98,3 @@ def test_what_a_dataset_has_is_left_out_and_what_is_alone_is_said_in_its_manifes
         check_freezable(tiny("measure={sampled: {max_seconds: 9}}"))
     Path(next(iter(plan.orders))).write_text("{}")
     assert len(lacking(plan)) == 1, "it was measured again, and is not what the dataset has"
-
-
-def test_a_mistake_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mine", "laddr", "--dry-run"]) == 1
-    assert capsys.readouterr().err.startswith("error: there is no part laddr (did you mean ladder")
-    with pytest.raises(SystemExit) as ended:
-        main(["--dry-run"])
-    assert ended.value.code == 2

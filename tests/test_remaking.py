@@ -12,18 +12,23 @@ from planted.records import record_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
-from flashlab.plan import state
 from flashlab.plan.datasets import Entry
 from flashlab.plan.digests import CHANGED, LIST, MISSING, write_digests
 from flashlab.plan.runs import Planned
-from flashlab.plan.state import asked_again, damaged_outputs, damaged_reports, put_aside
-from flashlab.records import Record, time_out_message, write_record
+from flashlab.plan.state import (
+    asked_again,
+    damaged_outputs,
+    damaged_records,
+    damaged_reports,
+    put_aside,
+)
+from flashlab.records import time_out_message, write_record
 from flashlab.runs import Run
 
 
 def damage(path: Path, run: Run | None, timeout_s: float = 300) -> str | None:
     """The reason to measure a run again whose record is in the folder ``records``."""
-    return state.damaged_records({path: run}, path.parents[1], timeout_s).get(path.as_posix())
+    return damaged_records({path: run}, path.parents[1], timeout_s).get(path.as_posix())
 
 
 @pytest.fixture
@@ -43,29 +48,22 @@ def path(tmp_path: Path) -> Path:
 def test_an_output_is_as_it_was_made_or_changed(
     tmp_path: Path, name: str, output: str, which: str
 ) -> None:
-    def damaged() -> dict[str, str]:
-        return damaged_outputs(tmp_path, {"causal"})
+    def damaged(*experiments: str) -> dict[str, str]:
+        return damaged_outputs(tmp_path, {*experiments})
 
     path, made = tmp_path / name, (tmp_path / output).as_posix()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"run,time\n1,2\n")
-    assert damaged() == {}
+    assert damaged("causal") == {}
     write_digests(tmp_path / name.partition("/")[0])
-    assert damaged() == {}
+    assert damaged("causal") == {}
     for changed in (b"run,time\n", b"run,ti", b"\0" * 13, b""):
         path.write_bytes(changed)
-        assert damaged() == {made: f"{which}{CHANGED}"}
+        assert damaged("causal") == {made: f"{which}{CHANGED}"}
     path.unlink()
-    assert damaged() == {made: f"{which}{MISSING}"}
-
-
-def test_a_table_of_an_experiment_that_is_gone_is_not_missed(tmp_path: Path) -> None:
-    path = tmp_path / "tables" / "causal" / "runs.csv"
-    path.parent.mkdir(parents=True)
-    path.write_text("run\n")
-    write_digests(tmp_path / "tables")
-    path.unlink()
-    assert damaged_outputs(tmp_path, {"seq_len"}) == {}
+    assert damaged("causal") == {made: f"{which}{MISSING}"}
+    if "tables" in name:  # of an experiment that is gone
+        assert damaged("seq_len") == {}
 
 
 @pytest.mark.parametrize(
@@ -80,9 +78,9 @@ def test_a_report_is_whole_or_cut_off_whatever_was_noted_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, content: bytes
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("report").mkdir()
     home, name = Path("home"), f"lab5.{kind}"
-    home.mkdir()
+    for folder in ("report", home):
+        Path(folder).mkdir()
     assert damaged_reports(home, "lab5") == {}  # nobody has asked for one
     Path("report", name).write_bytes(content)
     assert damaged_reports(home, "lab5") == {f"home/{name}": MISSING}
@@ -118,32 +116,25 @@ def test_a_record_that_was_changed_by_hand_is_noticed_where_it_has_a_digest(
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize(
+    ("status", "message", "timeout_s", "again"),
+    [
+        ("error", time_out_message(2.5), 3, True),
+        ("error", time_out_message(2.5), 2.5, False),
+        ("error", time_out_message(2.5), 1, False),
+        ("error", "another one", 3, False),
+        ("ok", None, 3, False),
+    ],
+)
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
-    path: Path, run: Run, is_listed: bool
+    path: Path, run: Run, is_listed: bool, status: str, message: str, timeout_s: float, again: bool
 ) -> None:
     protocol = {"name": "sampled", "timeout_s": 2.5}
-
-    def ended(record: Record, timeout_s: float) -> str | None:
-        write_record(path, record)
-        write_digests(path) if is_listed else None
-        return damage(path, run, timeout_s)
-
-    late = record_of(run, "error", protocol=protocol, message=time_out_message(2.5))
-    assert "ran out of time after 2.5 s" in str(ended(late, 3))
-    assert ended(late, 2.5) is None
-    assert ended(late, 1) is None
-    # Another error is not one of time, and a result not one at all.
-    assert ended(record_of(run, "error", protocol=protocol), 3) is None
-    assert ended(record_of(run, protocol=protocol), 3) is None
-
-
-def test_a_record_that_is_as_it_was_made_is_not_parsed(
-    path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_record(path, record_of(run))
-    write_digests(path)
-    monkeypatch.setattr(state, "read_record", None)  # reading it would be an error
-    assert damage(path, run) is None
+    write_record(path, record_of(run, status, protocol=protocol, message=message))
+    if is_listed:
+        write_digests(path)
+    found = damage(path, run, timeout_s)
+    assert ("ran out of time after 2.5 s" in str(found)) == again == (found is not None)
 
 
 def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, run: Run) -> None:
@@ -158,33 +149,28 @@ def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, 
     assert path.exists() and not kept.exists()
 
 
-@pytest.fixture
-def planned(run: Run) -> Planned:
-    runs = [run, attention_run("Pytorch", Shape.of(run), run.dtype, run.device)]
-    folder = Path("results/local/records")
-    return Planned({r: [Entry(r, {}, folder / f"{r.slug}-0123456789ab.json", None)] for r in runs})
-
-
 @pytest.mark.parametrize(
     ("again", "names"),
     [
-        ("all", ["flash2", "pytorch", "ceilings"]),
-        ("Flash2", ["flash2"]),
-        (["flash2 n64", "Pytorch"], ["flash2", "pytorch"]),
-        (["pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab"], ["pytorch"]),
-        (["n64"], ["flash2", "pytorch"]),
+        ("all", "flash2 pytorch ceilings"),
+        ("Flash2", "flash2"),
+        (["flash2 n64", "Pytorch"], "flash2 pytorch"),
+        (["pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab"], "pytorch"),
+        (["n64"], "flash2 pytorch"),
+        *((no_run, None) for no_run in ("Flash", "n6", "", ["Flash2", "causal"])),
     ],
 )
 def test_runs_are_asked_for_by_parts_of_their_names(
-    planned: Planned, again: Any, names: list[str]
+    run: Run, again: Any, names: str | None
 ) -> None:
-    found = asked_again(again, planned, Path("ceilings-cpu.json"))
-    assert [Path(file).name.split("-")[0] for file in found] == names
-
-
-@pytest.mark.parametrize("again", ["Flash", "n6", "", ["Flash2", "causal"]])
-def test_a_name_that_no_run_has_is_an_error_that_says_what_there_is(
-    planned: Planned, again: Any
-) -> None:
-    with pytest.raises(ConfigError, match=r"again: no planned run .*\(Flash2, Pytorch\)"):
-        asked_again(again, planned, Path())
+    runs = [run, attention_run("Pytorch", Shape.of(run), run.dtype, run.device)]
+    folder = Path("results/local/records")
+    planned = Planned(
+        {r: [Entry(r, {}, folder / f"{r.slug}-0123456789ab.json", None)] for r in runs}
+    )
+    if names is None:
+        with pytest.raises(ConfigError, match=r"again: no planned run .*\(Flash2, Pytorch\)"):
+            asked_again(again, planned, Path())
+    else:
+        found = asked_again(again, planned, Path("ceilings-cpu.json"))
+        assert [Path(file).name.split("-")[0] for file in found] == names.split()

@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flashlab.pictures import MAX_BYTES
 from flashlab.remarks import RemarkError, image_addresses, read_remarks, remark_files
 
-
-def png(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (4, 4)).save(path, "PNG")
-    return path
+FILE = Path("remarks", "seq_len.en.md")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     project = tmp_path / "project"
     project.joinpath("remarks").mkdir(parents=True)
@@ -27,11 +22,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
+def picture(path: str, kind: str = "PNG") -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(file, kind)
+    Path(path).write_bytes(file.getvalue())
+
+
+def huge(path: str | Path) -> None:
+    with Path(path).open("wb") as file:
+        file.truncate(2**40)  # takes no room on the disk
+
+
 def remark(text: str | bytes) -> dict[str, Any]:
     """A configuration with one remark."""
-    content = text.encode() if isinstance(text, str) else text
-    Path("remarks/seq_len.en.md").write_bytes(content)
-    return {"remarks": {"seq_len": {"en": "remarks/seq_len.en.md"}}}
+    FILE.write_bytes(text.encode() if isinstance(text, str) else text)
+    return {"remarks": {"seq_len": {"en": str(FILE)}}}
 
 
 def test_images_are_found_with_their_lines() -> None:
@@ -39,83 +45,56 @@ def test_images_are_found_with_their_lines() -> None:
     assert image_addresses(text) == {"a.png": 2, "b%20c.png": 3, "%E5%9C%96.jpg": 5}
 
 
-def test_images_lie_beside_the_remark_and_have_flat_names_in_the_pdf(folder: Path) -> None:
-    png(folder / "remarks" / "shots" / "圖 1.PNG")
-    png(folder / "figures" / "b.png")
+def test_images_lie_beside_the_remark_and_have_flat_names_in_the_pdf() -> None:
+    picture("remarks/shots/圖 1.PNG", "JPEG")
+    picture("figures/b.png")
     config = remark("![a](<shots/圖 1.PNG>) ![b](../figures/b.png) ![a](<shots/圖 1.PNG>)")
     (found,) = read_remarks(config)
-    assert found.attachments().keys() == {
-        "remark-seq_len-en.md",
-        "remark-seq_len-en-1.png",
-        "remark-seq_len-en-2.png",
-    }
-    files = ("remarks/seq_len.en.md", "remarks/shots/圖 1.PNG", "remarks/../figures/b.png")
+    names = ("remark-seq_len-en.md", "remark-seq_len-en-1.png", "remark-seq_len-en-2.png")
+    assert found.attachments().keys() == {*names}
+    types = {image.media_type for image in found.images.values()}
+    assert types == {"image/jpeg", "image/png"}  # whatever they are called
+    files = (str(FILE), "remarks/shots/圖 1.PNG", "remarks/../figures/b.png")
     assert remark_files(config) == files
 
 
-def test_everything_that_cannot_be_shown_is_one_message(folder: Path) -> None:
-    png(folder.parent / "outside.png")
-    folder.joinpath("remarks/link.png").symlink_to(folder.parent / "outside.png")
-    folder.joinpath("remarks/broken.jpg").write_bytes(b"\xff\xd8\xff broken")
-    folder.joinpath("remarks/large.png").write_bytes(b"\0" * (MAX_BYTES + 1))
-    with folder.joinpath("remarks/huge.png").open("wb") as file:
-        file.truncate(2**40)
-    folder.joinpath("remarks/folder.png").mkdir()
-    folder.joinpath("remarks/a.gif").write_bytes(b"GIF89a")
+def test_every_image_that_cannot_be_shown_is_in_one_message(folder: Path) -> None:
+    picture("../outside.png")
+    Path("remarks/link.png").symlink_to(folder.parent / "outside.png")
+    Path("remarks/broken.jpg").write_bytes(b"\xff\xd8\xff broken")
+    huge("remarks/huge.png")
+    Path("remarks/folder.png").mkdir()
+    Path("remarks/a.gif").write_bytes(b"GIF89a")
+    no_file = "it is no file beside the remark"
     addresses = {
         "gone.png": "there is no file remarks/gone.png; add it, or correct the name",
         "../../outside.png": "outside the project's folder",
         "link.png": "outside the project's folder",
         str(folder.parent / "outside.png"): "outside the project's folder",
         "broken.jpg": "it is neither PNG nor JPEG",
-        "large.png": "5.0 MiB, and the most is 5 MiB; scale it down",
         "huge.png": "The file has 1099511627776 bytes; the limit is 67108864",
         "folder.png": "is not a file",
         "a.gif": "only .png, .jpg, .jpeg can be shown",
-        "https://example.org/a.png": "it is no file beside the remark",
-        "//example.org/a.png": "it is no file beside the remark",
-        "file:///etc/a.png": "it is no file beside the remark",
-        "data:image/png;base64,AAAA": "it is no file beside the remark",
-        "C:/shots/a.png": "it is no file beside the remark",
+        **dict.fromkeys(("https://example.org/a.png", "//example.org/a.png"), no_file),
+        **dict.fromkeys(("file:///etc/a.png", "data:image/png;base64,AAAA"), no_file),
+        "C:/shots/a.png": no_file,
         "a{b}.png": "a brace",
     }
-    text = "".join(f"![x]({address})\n" for address in addresses)
     with pytest.raises(RemarkError) as caught:
-        remark_files(remark(text))
+        remark_files(remark("".join(f"![x]({address})\n" for address in addresses)))
     lines = str(caught.value).splitlines()[1:]
-    assert len(lines) == len(addresses)
     for number, (line, why) in enumerate(zip(lines, addresses.values(), strict=True), start=1):
-        assert line.startswith(f"  remarks/seq_len.en.md: line {number}: the image ")
+        assert line.startswith(f"  {FILE}: line {number}: the image ")
         assert why in line
 
 
-def test_a_remark_in_another_encoding_is_named_with_the_line(folder: Path) -> None:
+def test_a_remark_that_cannot_be_read_is_named() -> None:
     with pytest.raises(RemarkError, match=r"seq_len\.en\.md: line 2: it is not UTF-8; save it as"):
         read_remarks(remark(b"first\n" + "注意力".encode("big5")))
-
-
-def test_a_byte_order_mark_is_no_text(folder: Path) -> None:
     (found,) = read_remarks(remark(b"\xef\xbb\xbf# Heading"))
     assert found.text == "# Heading"
-
-
-def test_a_remark_without_an_end_is_named(folder: Path) -> None:
-    config = remark("")
-    with folder.joinpath("remarks/seq_len.en.md").open("wb") as file:
-        file.truncate(2**40)
+    huge(FILE)
     with pytest.raises(RemarkError, match=r"remarks/seq_len\.en\.md: The file has 1099511627776"):
-        read_remarks(config)
-
-
-def test_a_remark_that_is_missing_is_named(folder: Path) -> None:
-    config = {"remarks": {"seq_len": {"zh_TW": "remarks/gone.md"}}}
+        read_remarks({"remarks": {"seq_len": {"en": str(FILE)}}})
     with pytest.raises(RemarkError, match=r"remarks\.seq_len\.zh_TW: there is no file remarks"):
-        remark_files(config)
-
-
-def test_a_picture_is_what_it_is_whatever_it_is_called(folder: Path) -> None:
-    file = io.BytesIO()
-    Image.new("RGB", (4, 4)).save(file, "JPEG")
-    folder.joinpath("remarks/a.png").write_bytes(file.getvalue())
-    (found,) = read_remarks(remark("![a](a.png)"))
-    assert found.images["a.png"].media_type == "image/jpeg"
+        remark_files({"remarks": {"seq_len": {"zh_TW": "remarks/gone.md"}}})

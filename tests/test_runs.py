@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark, Parameter
-from flashlab.config.model import configuration_of
 from flashlab.runs import Run
 
 sizes = st.integers(1, 2**40)
@@ -78,15 +77,3 @@ def test_a_run_that_shares_keys_is_named_by_it() -> None:
             "Flash2", Shape(16, 1024, 32, 2048, False, 32), "float16", "cuda"
         ).to_json()
     )
-
-
-def test_a_configuration_from_before_a_parameter_is_complete() -> None:
-    block = {"batch_size": 1, "seq_len": 64, "num_heads": 4, "head_dim": 32, "causal": False}
-    assert later().complete(block)["window"] == 64
-    assert later().complete({**block, "window": 2})["window"] == 2
-    blocks = configuration_of(later()).model_fields["summary"].annotation
-    assert blocks is not None
-    cuda = blocks.model_fields["cuda"].annotation
-    assert cuda is not None
-    assert not cuda.model_fields["window"].is_required()
-    assert cuda.model_fields["seq_len"].is_required()

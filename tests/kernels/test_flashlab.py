@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -120,43 +121,40 @@ def test_tiles_are_shared_out_where_whole_ones_take_a_round_more() -> None:
     assert choices.shares(longest_first, 12, 64, 132) is None
 
 
-def test_the_way_to_compute_dq_depends_on_how_many_multiprocessors_would_be_idle() -> None:
+WAYS = [
+    # The way to compute dQ depends on how many multiprocessors would be idle.
+    ("backward", (128, 128, False, 10, 132, False), "OWN_HEADS"),
+    ("backward", (64, 512, True, 512, 132, False), "OWN_HEADS"),
+    ("backward", (128, 512, False, 512, 132, False), "ADDED"),
+    ("backward", (128, 333, True, 132, 132, False), "OWN_HEADS"),
+    ("backward", (128, 333, True, 144, 132, False), "ADDED"),
+    ("backward", (128, 640, True, 512, 132, True), "ALONE"),
+    # Over 128, dQ is added up where seven products would have an emptier last round.
+    ("wide", (192, 8000, False, 3, 3, 132, False), "adds"),
+    ("wide", (192, 1024, True, 80, 80, 132, False), ""),
+    ("wide", (256, 4096, False, 32, 32, 132, False), ""),
+    ("wide", (256, 4096, True, 16, 2, 132, False), "adds splits"),
+    ("wide", (256, 4096, True, 16, 2, 132, True), ""),
+    # Heads that share keys go by apart where tiles would be few and long.
+    ("splits", (64, 16384, True, 32, 1, 132, 50 * 2**20), "True"),
+    ("splits", (64, 256, True, 32, 1, 132, 50 * 2**20), "False"),
+    ("splits", (64, 4096, False, 64, 2, 132, 50 * 2**20), "True"),  # 64 tiles
+    ("splits", (64, 4096, False, 128, 4, 132, 50 * 2**20), "False"),  # 128 tiles
+    ("splits", (64, 2048, False, 32, 4, 132, 50 * 2**20), "False"),  # shared out within the L2
+]
+
+
+@pytest.mark.parametrize(("choice", "given", "way"), WAYS)
+def test_the_way_is_chosen_by_how_full_the_gpu_would_be(
+    choice: str, given: tuple[Any, ...], way: str
+) -> None:
     from kernels.flashlab import choices
 
-    added, own = choices.Backward.ADDED, choices.Backward.OWN_HEADS
-
-    def way(head_dim: int, seq_len: int, causal: bool, heads: int) -> choices.Backward:
-        return choices.backward(head_dim, seq_len, causal, heads, 132, deterministic=False)
-
-    assert way(128, 128, False, 10) == way(64, 512, True, 512) == own
-    assert way(128, 512, False, 512) == way(64, 640, True, 512) == added
-    assert (way(128, 333, True, 132), way(128, 333, True, 144)) == (own, added)
-    assert choices.backward(128, 640, True, 512, 132, True) == choices.Backward.ALONE
-
-
-def test_over_128_dq_is_added_up_where_seven_products_would_have_an_emptier_last_round() -> None:
-    from kernels.flashlab import choices
-
-    def way(head_dim: int, seq_len: int, causal: bool, heads: int, kv_heads: int) -> choices.Wide:
-        return choices.wide(head_dim, seq_len, causal, heads, kv_heads, 132, deterministic=False)
-
-    assert way(192, 8000, False, 3, 3).adds
-    assert not way(192, 1024, True, 80, 80).adds
-    assert not way(256, 4096, False, 32, 32).adds
-    assert way(256, 4096, True, 16, 2).splits and not way(256, 4096, True, 16, 16).splits
-    assert not choices.wide(256, 4096, True, 16, 2, 132, deterministic=True).adds
-
-
-def test_heads_that_share_keys_go_by_apart_where_tiles_would_be_few_and_long() -> None:
-    from kernels.flashlab import choices
-
-    def splits(seq_len: int, causal: bool, heads: int, kv_heads: int) -> bool:
-        return choices.splits(64, seq_len, causal, heads, kv_heads, 132, 50 * 2**20)
-
-    assert splits(16384, True, 32, 1) and not splits(256, True, 32, 1)
-    assert splits(4096, False, 64, 2)  # 64 tiles
-    assert not splits(4096, False, 128, 4)  # 128 tiles
-    assert not splits(2048, False, 32, 4)  # 64 tiles, which are shared out within the L2 cache
+    found = getattr(choices, choice)(*given)
+    if choice == "wide":
+        assert way.split() == [name for name in ("adds", "splits") if getattr(found, name)]
+    else:
+        assert getattr(found, "name", str(found)) == way
 
 
 @pytest.fixture
@@ -168,38 +166,30 @@ def operator() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "head_dim", "said"),
+    ("dtype", "sizes", "said"),
     [
-        (torch.float32, 64, "float16 and bfloat16"),
-        (torch.float16, 12, "head_dim 12"),
-        (torch.float16, 264, "head_dim 264"),
+        (torch.float32, ((1, 8, 2, 64),) * 3, "float16 and bfloat16"),
+        (torch.float16, ((1, 8, 2, 12),) * 3, "head_dim 12"),
+        (torch.float16, ((1, 8, 2, 264),) * 3, "head_dim 264"),
+        *(
+            (torch.float16, sizes, r"q must be \(B, N, H, D\)")
+            for sizes in (
+                # 4 heads of q do not share 3 evenly; another length; k and v differ; none
+                ((1, 8, 4, 64), (1, 8, 3, 64), (1, 8, 3, 64)),
+                ((1, 8, 4, 64), (1, 9, 4, 64), (1, 9, 4, 64)),
+                ((1, 8, 4, 64), (1, 8, 4, 64), (1, 8, 2, 64)),
+                ((1, 8, 4, 64), (1, 8, 0, 64), (1, 8, 0, 64)),
+            )
+        ),
     ],
 )
-def test_what_there_is_no_kernel_for_is_unsupported(
-    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, head_dim: int,
+def test_what_there_is_no_kernel_for_is_refused(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, sizes: Any,
     said: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-    with pytest.raises(NotImplementedError, match=said):
-        operator.attention(torch.empty(1, 8, 3, 2, head_dim, dtype=dtype), True)
-
-
-@pytest.mark.parametrize(
-    ("q", "k", "v"),
-    [
-        ((1, 8, 4, 64), (1, 8, 3, 64), (1, 8, 3, 64)),  # 4 heads of q do not share 3 evenly
-        ((1, 8, 4, 64), (1, 9, 4, 64), (1, 9, 4, 64)),  # another length
-        ((1, 8, 4, 64), (1, 8, 4, 64), (1, 8, 2, 64)),  # k and v differ
-        ((1, 8, 4, 64), (1, 8, 0, 64), (1, 8, 0, 64)),
-    ],
-)
-def test_tensors_that_do_not_fit_together_are_refused(
-    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, q: tuple[int, ...], k: tuple[int, ...],
-    v: tuple[int, ...],
-) -> None:  # fmt: skip
-    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-    tensors = (torch.empty(shape, dtype=torch.float16) for shape in (q, k, v))
-    with pytest.raises(ValueError, match=r"q must be \(B, N, H, D\)"):
+    tensors = (torch.empty(size, dtype=dtype) for size in sizes)
+    with pytest.raises((NotImplementedError, ValueError), match=said):
         operator.separate_attention(*tensors, True)
 
 

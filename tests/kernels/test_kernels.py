@@ -35,11 +35,6 @@ def test_a_kernel_explains_itself_and_the_shapes_of_its_tensors(path: Path) -> N
         assert [argument.arg for argument in functions[name].args.args] == arguments
 
 
-def test_flash2_says_whose_kernel_it_is() -> None:
-    provider = load_kernel(find_implementations()["Flash2"].path).provider
-    assert provider("cpu") == f"torch {torch.__version__} SDPBackend.FLASH_ATTENTION (CPU)"
-
-
 @pytest.mark.parametrize("name", ["SdpaEfficient", "SdpaCudnn", "Flash4", "Flex", "FlashLab"])
 def test_what_needs_a_gpu_is_unsupported_without_one_and_says_so(name: str) -> None:
     run = attention_run(name, Shape(1, 16, 2, 32, False), "float32", "cpu")

@@ -221,10 +221,10 @@ class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
     max_children = 1000
 
-    def __init__(self, path: str, serves: psutil.Process) -> None:
-        with socket_address(Path(path)) as address:
-            super().__init__(address, socketserver.BaseRequestHandler)
-        self._serves = serves
+    def __init__(self, listener: int, serves: psutil.Process) -> None:
+        super().__init__("", socketserver.BaseRequestHandler, bind_and_activate=False)
+        self.socket.close()
+        self.socket, self._serves = socket.socket(fileno=listener), serves
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Import what a run needs, and fork its keeper."""
@@ -244,11 +244,12 @@ class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
             sys.exit()
 
 
-def _serve(path: str, serves: str, modules: Sequence[str]) -> None:
+def _serve(path: str, listener: str, serves: str, *modules: str) -> None:
+    """Import modules while callers wait in line, then serve."""
     try:
-        served, holder = psutil.Process(int(serves)), hold_gpus()
+        server, holder = _Server(int(listener), psutil.Process(int(serves))), hold_gpus()
         preload(modules)
-        _Server(path, served).serve_forever(POLL_SECONDS)
+        server.serve_forever(POLL_SECONDS)
     finally:
         shutil.rmtree(os.path.dirname(path), ignore_errors=True)
     del holder
@@ -331,45 +332,41 @@ class Server:
 
     def __init__(self, serves: int, environment: Mapping[str, str], modules: Sequence[str]) -> None:
         self.path = Path(tempfile.gettempdir(), f"flashlab-{os.getuid()}-{serves}", "warm")
-        self._arguments = [str(self.path), str(serves), *modules]
-        self._environment = environment
+        self._arguments, self._environment = [str(serves), *modules], environment
 
     def connect(self) -> socket.socket | None:
-        """A connection to it; it is started if it does not run. None, and a word, if it cannot."""
-        folder = self.path.parent
+        """A connection to it, even as it imports; it is started if it is not there.
+
+        None, and a word, if it cannot be.
+        """
+        folder, connection = self.path.parent, socket.socket(socket.AF_UNIX)
         try:
             folder.mkdir(0o700, exist_ok=True)
             status = folder.lstat()
             if status.st_uid != os.getuid() or status.st_mode & 0o077:
                 raise PermissionError(f"{folder} is not this user's alone")
-            return self._reach() or self._start(folder)
+            with open(folder / "lock", "a") as lock, socket_address(self.path) as address:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be starting it
+                if connection.connect_ex(address):
+                    self._start(address)
+                    connection.connect(address)
+            return connection
         except OSError as error:
             print(f"no warm start: {error}", file=sys.stderr)
-            return None
-
-    def _reach(self) -> socket.socket | None:
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            with socket_address(self.path) as address:
-                connection.connect(address)
-        except OSError:
             connection.close()
             return None
-        return connection
 
-    def _start(self, folder: Path) -> socket.socket | None:
-        with open(folder / "lock", "a") as lock, open(folder / "log", "ab") as log:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if connection := self._reach():  # another process has started it
-                return connection
-            self.path.unlink(missing_ok=True)
-            process = _started(self._arguments, self._environment, stdout=log, stderr=log)
-            deadline = time.monotonic() + START_SECONDS
-            while process.poll() is None and time.monotonic() < deadline:
-                if connection := self._reach():
-                    return connection
-                time.sleep(0.02)
-            return self._reach()
+    def _start(self, address: str) -> None:
+        self.path.unlink(missing_ok=True)
+        with (
+            socket.socket(socket.AF_UNIX) as listener,
+            self.path.with_name("log").open("ab") as log,
+        ):
+            listener.bind(address)
+            listener.listen(_Server.max_children)
+            given = [str(self.path), str(listener.fileno()), *self._arguments]
+            files = {"stdout": log, "stderr": log, "pass_fds": [listener.fileno()]}
+            _started(given, self._environment, **files)
 
 
 def _has_begun(connection: socket.socket, order: Mapping[str, Any]) -> bool:
@@ -419,10 +416,10 @@ def start(
 
 
 def main() -> None:
-    """Keep one run (``FILE``), or serve a process at a path (``PATH PID MODULE...``)."""
+    """Keep one run (``FILE``), or serve a process at a path (``PATH FILE PID MODULE...``)."""
     first, *rest = sys.argv[1:]
     if rest:
-        return _serve(first, rest[0], rest[1:])
+        return _serve(first, *rest)
     connection = socket.socket(fileno=int(first))
     connection.set_inheritable(False)
     if order := _ordered(connection):

@@ -157,20 +157,22 @@ def _shortened(value: Any, levels: int = 4) -> Any:
 
 
 @cache
-def _validator(schema: str) -> Any:
+def validator() -> Any:
+    """The validator of the schema of records; to load it takes longer than to check a record."""
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(read_json(SCHEMAS / f"{schema}.schema.json"))
+    return Draft202012Validator(read_json(SCHEMAS / "record.schema.json"))
 
 
-def schema_problem(document: Any, schema: str) -> str | None:
-    """The key and the error of a document that violates a schema; None for one that does not."""
+def _check_schema(document: Any, where: str) -> None:
+    """RecordError naming the key of a document that violates the schema of records."""
+    if validator().is_valid(_shortened(document)):
+        return
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator(schema).iter_errors(document))
-    if error is None:
-        return None
-    return f"{'.'.join(map(str, error.absolute_path)) or 'the document'}: {error.message}"
+    if error := best_match(validator().iter_errors(document)):
+        key = ".".join(map(str, error.absolute_path)) or "the document"
+        raise RecordError(f"{where}: {key}: {error.message}")
 
 
 def of_version(version: int, ours: int) -> str:
@@ -179,25 +181,11 @@ def of_version(version: int, ours: int) -> str:
     return f"of version {version}, but this FlashLab reads {ours}; {remedy}"
 
 
-def load_schema() -> None:
-    """Load the schema's validator, which takes longer than checking a record."""
-    _validator("record")
-
-
-def _check_schema(document: Any, where: str) -> None:
-    if _validator("record").is_valid(_shortened(document)):
-        return
-    if problem := schema_problem(document, "record"):
-        raise RecordError(f"{where}: {problem}")
-
-
 def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measurement]:
     """The metrics of a record, or of a measuring process's answer, by name."""
     return {
-        name: Measurement(
-            measured["value"], tuple(measured.get("samples", ())), measured.get("stopped")
-        )
-        for name, measured in document.items()
+        name: Measurement(found["value"], tuple(found.get("samples", ())), found.get("stopped"))
+        for name, found in document.items()
     }
 
 
@@ -261,12 +249,9 @@ def parse_record(document: Any, where: str) -> Record:
         or _metrics_problem(inner["metrics"], benchmark, of, run.device)
     ):
         raise RecordError(f"{where}: {problem}")
-    parsed = {
-        "run": run,
-        "metrics": read_metrics(inner["metrics"]),
-        "warnings": tuple(inner["warnings"]),
-    }
-    record = Record(**{key: inner[key] for key in inner if key != "version"} | parsed)
+    own = {"metrics": read_metrics(inner["metrics"]), "warnings": tuple(inner["warnings"])}
+    keys = {key: inner[key] for key in inner if key != "version"}
+    record = Record(**keys | own | {"run": run})
     if different := sorted(document.keys() ^ {"record", *record.top_level_keys()}):
         raise RecordError(f"{where}: {different[0]}: is missing or does not belong in a record")
     return record

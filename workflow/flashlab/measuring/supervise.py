@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -39,9 +38,9 @@ from flashlab.plan.watching import (
 from flashlab.records import (
     COUNTERS,
     Record,
-    load_schema,
     read_metrics,
     time_out_message,
+    validator,
     write_record,
 )
 from flashlab.runs import Run
@@ -110,12 +109,8 @@ def server_of(pid: int | None) -> Server | None:
 
 def start_server(pid: int) -> None:
     """Begin to start the server of a process; whoever measures next waits for it."""
-
-    def begin() -> None:
-        if (server := server_of(pid)) and (connection := server.connect()):
-            connection.close()
-
-    threading.Thread(target=begin, daemon=True).start()
+    if (server := server_of(pid)) and (connection := server.connect()):
+        connection.close()
 
 
 def start_measuring(
@@ -199,7 +194,7 @@ def _follow(
     sections, begin = list[Section](), time.monotonic()
     deadline = begin + timeout_s
     try:
-        load_schema()  # beside the process's gate, long before anything is timed
+        validator()  # beside the process's gate, long before anything is timed
         while time.monotonic() < deadline:
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
