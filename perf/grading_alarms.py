@@ -142,37 +142,21 @@ def count_honest(classes: int, first: int) -> None:
 
 # Cheats: what eve hands in, by her own measurements, the class, and the one whom she copies
 
-Cheat = Callable[[Handed, Class, str, random.Random], Handed]
+
+def mean_of(sources: list[Handed]) -> Handed:
+    """Means of others' times."""
+    made = copy.deepcopy(sources[0])
+    for name in made.documents:
+        documents = (each.documents[name] for each in sources)
+        made.derive(name, lambda *seconds: statistics.fmean(seconds), *documents)
+    return made
 
 
-def jittered(jitter: float, level: float = 1.0) -> Cheat:
-    """A copy of which every time is changed by up to `jitter` either way."""
-    return lambda own, others, source, chance: others[source].jittered(jitter, chance, level)
-
-
-def mean_of(count: int) -> Cheat:
-    """Means of so many others' times."""
-
-    def cheat(own: Handed, others: Class, source: str, chance: random.Random) -> Handed:
-        sources = chance.sample([*others.values()], count)
-        made = copy.deepcopy(sources[0])
-        for name in made.documents:
-            documents = (each.documents[name] for each in sources)
-            made.derive(name, lambda *seconds: statistics.fmean(seconds), *documents)
-        return made
-
-    return cheat
-
-
-def scaled(factor: float, files: Callable[[Handed, random.Random], Iterable[str]]) -> Cheat:
+def scaled(own: Handed, factor: float, names: Iterable[str]) -> Handed:
     """Some of the own times multiplied."""
-
-    def cheat(own: Handed, others: Class, source: str, chance: random.Random) -> Handed:
-        for name in files(own, chance):
-            own.rescale(name, factor)
-        return own
-
-    return cheat
+    for name in names:
+        own.rescale(name, factor)
+    return own
 
 
 def one_run(own: Handed, chance: random.Random) -> list[str]:
@@ -180,7 +164,7 @@ def one_run(own: Handed, chance: random.Random) -> list[str]:
     return [chance.choice([n for n in own.documents if own.seconds(n, "forward") > 1e-3])]
 
 
-def causal_of_full(own: Handed, others: Class, source: str, chance: random.Random) -> Handed:
+def causal_of_full(own: Handed) -> Handed:
     """FlashAttention-2's causal runs, computed from those without the mask."""
     for n in (256, 512, 1024):
         full = own.document(f"flash2-b16-n{n}-h32-e2048-full")
@@ -188,16 +172,16 @@ def causal_of_full(own: Handed, others: Class, source: str, chance: random.Rando
     return own
 
 
-CHEATS: dict[str, Cheat] = {
-    "an exact copy": jittered(0.0),
-    "a copy, all times × 0.97": jittered(0.0, 0.97),
-    "a copy, each time changed by up to 0.01%": jittered(1e-4),
-    "means of two others": mean_of(2),
-    "means of three others": mean_of(3),
-    "one run 2.2 times faster": scaled(1 / 2.2, one_run),
-    "one run 2.2 times slower": scaled(2.2, one_run),
-    "causal runs: full × 0.57": causal_of_full,
-    "all times × 0.4": scaled(0.4, lambda own, chance: [*own.documents]),
+CHEATS: dict[str, Callable[[Handed, Class, str, random.Random], Handed]] = {
+    "an exact copy": lambda own, others, source, c: others[source].jittered(0, c),
+    "a copy, all times × 0.97": lambda own, others, source, c: others[source].jittered(0, c, 0.97),
+    "each changed by up to 0.01%": lambda own, others, source, c: others[source].jittered(1e-4, c),
+    "means of two others": lambda own, others, _, c: mean_of(c.sample([*others.values()], 2)),
+    "means of three others": lambda own, others, _, c: mean_of(c.sample([*others.values()], 3)),
+    "one run 2.2 times faster": lambda own, others, _, c: scaled(own, 1 / 2.2, one_run(own, c)),
+    "one run 2.2 times slower": lambda own, others, _, c: scaled(own, 2.2, one_run(own, c)),
+    "causal runs: full × 0.57": lambda own, *_: causal_of_full(own),
+    "all times × 0.4": lambda own, *_: scaled(own, 0.4, [*own.documents]),
 }
 
 

@@ -42,7 +42,6 @@ RUNS = {
         Shape(4, 256, 8, 512, True): ("Pytorch", "Flash2"),
     },
 }
-DTYPES = {"cuda": "float16", "cpu": "float32"}
 
 
 def main(folder: Path, seconds: float) -> None:
@@ -50,7 +49,7 @@ def main(folder: Path, seconds: float) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     device = machine.detect_device("auto")
     own = [(name, shape) for shape, names in RUNS[device].items() for name in names]
-    runs = [attention_run(name, shape, DTYPES[device], device) for name, shape in own]
+    runs = [attention_run(name, shape, ATTENTION.dtypes[device], device) for name, shape in own]
     os.environ[WORKFLOW_PID] = str(os.getpid())  # so that they are forked by one server
     kernels, deadline = find_implementations(), time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -42,7 +42,6 @@ STEPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 """Functions by their module: each pass's and each comparison's."""
 
-DTYPE = {"cuda": "float16", "cpu": "float32"}
 SIZES = {"cuda": (16, (128, 256, 512, 1024), 32, 2048), "cpu": (2, (64, 128), 4, 256)}
 """batch_size, the values of seq_len, num_heads, emb_dim."""
 
@@ -67,7 +66,7 @@ def measure_one(kernel: Implementation, shape: Shape, device: str, told: Connect
     for owner, name in ((owner, name) for owner, names in STEPS for name in names):
         setattr(owner, name, timed(name, getattr(owner, name)))
     sampled = read_layer(CONFIG).keys["measure"]["sampled"]
-    run = attention_run(kernel.name, shape, DTYPE[device], device).to_row()
+    run = attention_run(kernel.name, shape, ATTENTION.dtypes[device], device).to_row()
     seconds = sampled["max_seconds"][device]
     x = timed("context", torch.ones)(64, 64, device=device)
     timed("first product", lambda: (x @ x).sum().item())()
