@@ -12,7 +12,7 @@ import pytest
 from planted.plans import plan_of
 from planted.records import record_of
 
-from flashlab.analysis.tables import tables_of
+from flashlab.analysis.tables import read_runs, run_rows
 from flashlab.anonymity import anonymous, anonymous_text
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.plan.datasets import read_dataset
@@ -81,12 +81,13 @@ def test_tables_have_what_is_attached_and_the_record_stays_whole(
 ) -> None:
     plan = planned([private]) | {"anonymous": True}
     path = Path(plan["records"][0]["path"])
-    (row,) = tables_of(plan).runs
+    (row,) = run_rows(read_runs(plan, plan), plan["sources"])
     assert not any(part in str(row) for part in PRIVATE)
     write_json(tmp_path / "attached.json", anonymous(read_json(path)))
     assert row["sha256"] == sha256_of(tmp_path / "attached.json")
     assert read_record(path, private.run).environment["gpu_uuid"] == UUID
-    (whole,) = tables_of(planned([private])).runs
+    plan = planned([private])
+    (whole,) = run_rows(read_runs(plan, plan), plan["sources"])
     assert (whole["gpu_uuid"], whole["message"]) == (UUID, MESSAGE)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from planted.experiments import Planter
 from planted.records import counters_of, record_of
@@ -19,13 +20,10 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     TABLES,
-    Experiment,
-    parameter_columns,
-    read_table,
+    Runs,
     run_keys,
-    warning_codes,
 )
-from flashlab.analysis.tables import samples_by_run, tables_of, write_tables
+from flashlab.analysis.tables import metric_rows, read_runs, run_rows, write_tables
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
@@ -40,9 +38,14 @@ BACKWARD = (0.0025,) * 11
 TIMES = ("forward_time", "backward_time", "forward_backward_time")
 
 
+def runs_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the run table."""
+    return list(run_rows(read_runs(plan, plan), plan["sources"]))
+
+
 def metrics_of(plan: dict[str, Any], implementation: str = "Flash2") -> Rows:
     """The rows of the metric table for one implementation, by metric."""
-    rows = tables_of(plan).metrics
+    rows = metric_rows(read_runs(plan, plan))
     return {row["metric"]: row for row in rows if row["implementation"] == implementation}
 
 
@@ -83,18 +86,17 @@ def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
 
 def test_the_white_space_of_a_record_changes_no_table(plan: dict[str, Any]) -> None:
     """A report attaches records without it, and its tables must follow from these."""
-    before = tables_of(plan)
+    before = runs_of(plan), metrics_of(plan)
     for entry in plan["records"]:
         path = Path(entry["path"])
         path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=7), "utf-8")
-    assert tables_of(plan) == before
+    assert (runs_of(plan), metrics_of(plan)) == before
 
 
 def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
     plan: dict[str, Any], failed: Run
 ) -> None:
-    tables = tables_of(plan)
-    (row,) = [row for row in tables.runs if row["implementation"] == "Pytorch"]
+    (row,) = [row for row in runs_of(plan) if row["implementation"] == "Pytorch"]
     assert row["message"] == 'no room, "at all"\n頭數'
     found = metrics_of(plan, "Pytorch")
     assert list(found) == [metric.name for metric in ATTENTION.having(()).metrics]
@@ -103,14 +105,13 @@ def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
         assert {row[column] for column in ("value", "low", "high", "samples")} == {None}
     for name in ("forward", "backward"):
         assert found[f"{name}_time"]["GFLOP"] == costs.flops(Shape.of(failed))[name] / 1e9
-    assert all(series.cells["implementation"] == "Flash2" for series in tables.samples)
 
 
 def test_a_record_that_was_measured_with_another_source_is_marked(
     run: Run, planned: Planned
 ) -> None:
     def marked(**sources: str) -> bool:
-        (row,) = tables_of(planned([record_of(run, sources=sources)])).runs
+        (row,) = runs_of(planned([record_of(run, sources=sources)]))
         return bool(row["source_changed"])
 
     assert marked(implementation_digest="b" * 64)
@@ -125,47 +126,36 @@ def test_the_record_of_another_run_or_manifest_makes_no_table(
     first, second = plan["records"]
     first[key] = second["path"] if key == "path" else "0" * 64
     with pytest.raises(RecordError, match=said):
-        tables_of(plan)
+        read_runs(plan, plan)
 
 
 def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_path: Path) -> None:
-    tables = tables_of(plan)
-    write_tables(tables, ATTENTION, tmp_path)
-    rows_of = {
-        "runs": tables.runs,
-        "metrics": tables.metrics,
-        "samples": [
-            {**series.cells, "index": index, "value": value}
-            for series in tables.samples
-            for index, value in enumerate(series.values)
-        ],
-    }
-    keys = run_keys(ATTENTION)
+    x = read_runs(plan, plan)
+    write_tables(x, plan["sources"], tmp_path)
+    (measured,) = (each for each in x.runs if each.status == "ok")
+    samples = [
+        {**measured.run.to_row(), "process": 0, "metric": name, "index": index, "value": value}
+        for name, found in measured.with_numbers[0].metrics.items()
+        for index, value in enumerate(found.samples)
+    ]
+    rows_of = {"runs": runs_of(plan), "metrics": list(metric_rows(x)), "samples": samples}
+    keys, derived = run_keys(ATTENTION), [p.name for p in ATTENTION.derived_parameters]
     columns_of = {
-        "runs": (*parameter_columns(ATTENTION), *RUN_COLUMNS),
+        "runs": (*keys, *derived, *RUN_COLUMNS),
         "metrics": (*keys, *METRIC_COLUMNS),
         "samples": (*keys, *SAMPLE_COLUMNS),
     }
     assert set(columns_of) == set(TABLES)
     for name, columns in columns_of.items():
-        found = read_table(tmp_path / f"{name}.csv", ATTENTION)
-        for read, row in zip(found, rows_of[name], strict=True):
-            assert tuple(read) == columns
+        found = pd.read_csv(tmp_path / f"{name}.csv", dtype=str, keep_default_na=False)
+        assert tuple(found) == columns
+        digits = 9 if name == "samples" else 12
+        for read, row in zip(found.to_dict("records"), rows_of[name], strict=True):
             for column in columns:
-                expected = row[column]
-                if column in ("warnings", "gate"):
-                    expected = json.loads(expected) if expected else None
-                if isinstance(expected, float):
-                    expected = float(f"{expected:.{9 if name == 'samples' else 12}g}")
-                assert read[column] == expected, column
-
-
-def test_samples_are_found_by_their_run_and_metric(plan: dict[str, Any], run: Run) -> None:
-    found = samples_by_run(tables_of(plan), ATTENTION)
-    key = tuple(run.to_row().values())
-    (forward,) = found[*key, "forward_time"]
-    assert forward == pytest.approx([1e3 * second for second in FORWARD])
-    assert set(found) == {(*key, "forward_time"), (*key, "backward_time")}
+                cell = row[column]
+                written = f"{cell:.{digits}g}" if isinstance(cell, float) else str(cell)
+                written = written.lower() if isinstance(cell, bool) else written
+                assert read[column] == ("" if cell is None else written), column
 
 
 @pytest.mark.parametrize(("dirty", "commit"), [(True, "abc-dirty"), (False, "abc"), (None, "abc")])
@@ -174,7 +164,7 @@ def test_a_run_measured_with_uncommitted_changes_says_so(
 ) -> None:
     record = record_of(run)
     environment = {**record.environment, "commit": "abc", "dirty": dirty}
-    (row,) = tables_of(planned([replace(record, environment=environment)])).runs
+    (row,) = runs_of(planned([replace(record, environment=environment)]))
     assert row["commit"] == commit
 
 
@@ -193,15 +183,15 @@ def replicated(run: Run, *factors: float) -> list[Record]:
     ]
 
 
-def experiment_of(folder: Path, records: list[Record]) -> Experiment:
-    """The experiment of these records, as the observations read it."""
+def experiment_of(folder: Path, records: list[Record]) -> Runs:
+    """The experiment of these records."""
     planter = Planter(folder)
     return planter.read(planter.write_plan(records))
 
 
 def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: Planned) -> None:
     plan = planned(replicated(run, 1.0, 1.02, 1.05))
-    assert [row["process"] for row in tables_of(plan).runs] == [0, 1, 2]
+    assert [row["process"] for row in runs_of(plan)] == [0, 1, 2]
     found = metrics_of(plan)
     forward, rate = found["forward_time"], found["forward_rate"]
     assert (forward["processes"], forward["samples"]) == (3, 33)
@@ -213,13 +203,12 @@ def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: 
     assert found["forward_backward_time"]["deviation"] > 0
 
 
-def test_comparisons_have_the_value_of_the_table(run: Run, tmp_path: Path) -> None:
-    experiment = experiment_of(tmp_path, replicated(run, 1.0, 1.02, 1.05))
-    estimates = Estimates([experiment])
-    for name in (*TIMES, "forward_rate", "forward_backward_rate"):
-        row = experiment.metric_row(experiment.runs[0], name)
-        found = estimates.of_metric(experiment, row, name)
-        assert found.median == pytest.approx(row["value"], rel=1e-7), name
+def test_comparisons_have_the_value_of_the_table(run: Run, planned: Planned) -> None:
+    plan = planned(replicated(run, 1.0, 1.02, 1.05))
+    estimates = Estimates([read_runs(plan, plan)])
+    for name in TIMES:
+        (found,) = estimates.of(ATTENTION.metric(name)).values()
+        assert found.median == pytest.approx(metrics_of(plan)[name]["value"], rel=1e-7), name
 
 
 @pytest.mark.parametrize(
@@ -237,32 +226,26 @@ def test_processes_that_end_differently_are_a_warning(
     records = [
         record_of(run, each, sources={"process": process}) for process, each in enumerate(statuses)
     ]
-    experiment = experiment_of(tmp_path, records)
-    (row,) = experiment.runs
-    assert row["status"] == status
-    assert {metric["status"] for metric in experiment.metrics} == {status}
-    assert [record["status"] for record in experiment.records] == list(statuses)
-    codes = [warning["code"] for warning in row["warnings"] or ()]
+    (measured,) = experiment_of(tmp_path, records).runs
+    assert measured.status == status
+    assert {metric["status"] for metric in measured.rows.values()} == {status}
+    codes = [warning["code"] for warning in measured.warnings]
     assert codes == ([] if len(set(statuses)) == 1 else [PROCESSES_DIFFER])
     if status == "ok":
-        assert experiment.metrics[0]["processes"] == statuses.count("ok")
+        assert measured.rows["forward_time"]["processes"] == statuses.count("ok")
 
 
-@pytest.mark.parametrize(("least", "is_warned"), [(10.0, True), (11.9999, False)])
-def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_counts(
-    run: Run, tmp_path: Path, least: float, is_warned: bool
+@pytest.mark.parametrize(("least", "is_told"), [(10.0, True), (11.9999, False)])
+def test_where_processes_differ_in_an_exact_value_the_worst_counts(
+    run: Run, planned: Planned, least: float, is_told: bool
 ) -> None:
     records = [
         record_of(run, peak=peak, sources={"process": process})
         for process, peak in enumerate((least, 12.0, least))
     ]
-    experiment = experiment_of(tmp_path, records)
-    peak = experiment.metric_row(experiment.runs[0], "peak_memory")
-    ends = (least, 12.0) if is_warned else (None, None)
+    peak = metrics_of(planned(records))["peak_memory"]
+    ends = (least, 12.0) if is_told else (None, None)
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, *ends)
-    codes = [PROCESSES_DIFFER] if is_warned else []
-    assert warning_codes(experiment.runs, "peak_memory") == codes
-    assert warning_codes(experiment.runs, "forward_time") == []
 
 
 # Energy, which not every device tells
@@ -295,7 +278,6 @@ def test_an_experiment_of_which_no_run_has_energy_is_without_it(run: Run, tmp_pa
     experiment = experiment_of(tmp_path, [record_of(run)])
     measured = ["forward_time", "backward_time", "peak_memory"]
     assert [metric.name for metric in experiment.benchmark.measured] == measured
-    assert {name for *_, name in experiment.samples} == {"forward_time", "backward_time"}
     # Its name is known all the same.
     assert experiment.benchmark.metric("forward_efficiency").unit == "TFLOP/s/W"
 
@@ -309,7 +291,7 @@ def test_counters_of_another_device_or_code_are_left_out(
 ) -> None:
     record = record_of(run)
     counters = counters_of(record, environment={**record.environment, key: "other"})
-    rows = tables_of(planned([record], counters=[counters])).metrics
+    rows = metrics_of(planned([record], counters=[counters]))
     assert len(rows) == len(ATTENTION.having(()).metrics)
 
 
@@ -340,13 +322,15 @@ def test_a_rate_far_beyond_the_ceiling_makes_a_run_implausible_and_keeps_its_num
         record_of(run, forward=[0.001] * 12, backward=[1.0] * 12),
         record_of(run, forward=[1.0] * 12, backward=[1.0] * 12, sources={"process": 1}),
     ]
-    tables = tables_of(planned(records), ceilings(ceiling))
-    assert [row["status"] for row in tables.runs] == [status, "ok"]
-    assert {row["status"] for row in tables.metrics} == {status}
-    assert all(row["value"] for row in tables.metrics)
+    plan = planned(records)
+    x = read_runs(plan, plan, ceilings(ceiling))
+    rows = list(run_rows(x, plan["sources"]))
+    assert [row["status"] for row in rows] == [status, "ok"]
+    metrics = list(metric_rows(x))
+    assert {row["status"] for row in metrics} == {status} and all(row["value"] for row in metrics)
     found = [{"code": "implausible", "metric": "forward_time", "share": pytest.approx(share)}] * (
         status == "implausible"
     )
-    assert json.loads(tables.runs[0]["warnings"] or "[]") == found
+    assert json.loads(rows[0]["warnings"] or "[]") == found
     for other in (ceilings(ceiling, "Slide rule"), None):
-        assert tables_of(planned(records), other).runs[0]["status"] == "ok"
+        assert read_runs(plan, plan, other).runs[0].status == "ok"

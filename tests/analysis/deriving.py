@@ -10,7 +10,7 @@ import pandas as pd
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.comparisons import comparisons
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import Runs, Warnings
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.statistics import Estimate
 
@@ -19,27 +19,29 @@ Plant = Callable[..., Any]
 
 
 def rows_of(
-    *experiments: Experiment,
+    *experiments: Runs,
     compared: str = IMPLEMENTATIONS,
     metric: str = "forward_time",
     pooled: bool = False,
+    warnings: Warnings | None = None,
 ) -> list[dict[str, Any]]:
     """The comparisons of planted experiments, at single settings or `pooled`."""
-    table: pd.DataFrame = comparisons(experiments, Estimates(experiments))
+    table: pd.DataFrame = comparisons(experiments, Estimates(experiments), warnings)
     table = table[(table.compared == compared) & (table.metric == metric)]
     return [dict(row) for row in table[table.value.isna() == pooled].to_dict("records")]
 
 
-def at_first(experiment: Experiment, estimates: Estimates) -> dict[str, Estimate]:
+def at_first(experiment: Runs, estimates: Estimates) -> dict[str, Estimate]:
     """The forward time of each implementation at N = 128."""
+    of = estimates.of(experiment.benchmark.metric("forward_time"))
     return {
-        run["implementation"]: estimates.of_metric(experiment, run, "forward_time")
-        for run in experiment.runs
-        if run["seq_len"] == 128
+        each.run.implementation: of[each.key]
+        for each in experiment.runs
+        if each.run["seq_len"] == 128
     }
 
 
-def of_both(experiment: Experiment, estimates: Estimates) -> Ratio:
+def of_both(experiment: Runs, estimates: Estimates) -> Ratio:
     """Flash2 over Pytorch there."""
     of = at_first(experiment, estimates)
     return ratio(128, of["Flash2"], of["Pytorch"])

@@ -10,13 +10,13 @@ from analysis.deriving import Plant
 
 from flashlab.analysis.comparisons import COLUMNS, comparisons, comparisons_csv
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import Runs
 
 NAIVE, FAST = [1.0, 4.0, 16.0, 64.0], [1.0, 2.0, 8.0, 16.0]
 """Flash2 takes as long as the naive one at first, and a quarter of it at last."""
 
 
-def table(*experiments: Experiment) -> pd.DataFrame:
+def table(*experiments: Runs) -> pd.DataFrame:
     return comparisons(experiments, Estimates(experiments))
 
 

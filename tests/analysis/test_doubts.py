@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from analysis.deriving import Plant, rows_of
@@ -11,28 +10,27 @@ from planted.experiments import noisy
 from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS
 from flashlab.analysis.doubts import DIPS, HALVES_DIFFER, doubts
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, with_warnings
+from flashlab.analysis.experiment import Runs, Warnings
 
 
-def planted(experiment: Plant, later: float) -> Any:
+def planted(experiment: Plant, later: float, **more: Any) -> Any:
     """Flash2's forward pass at N = 256 takes `later` times as long in the second half."""
     halves = [*noisy(1e-3), *(later * sample for sample in noisy(1e-3))]
-    return experiment(
-        {"Pytorch": (400, 400), "Flash2": (100, {"forward": halves, "backward": 100})}
-    )
+    halved = {"forward": halves, "backward": 100, **more}
+    return experiment({"Pytorch": (400, 400), "Flash2": (100, halved)})
 
 
-def doubted(experiment: Experiment) -> Experiment:
-    """An experiment with the doubts beside the warnings of its records."""
-    added = doubts([experiment], Estimates([experiment]))
-    return replace(experiment, runs=with_warnings(experiment.benchmark, experiment.runs, added))
+def doubted(experiment: Runs) -> Warnings:
+    """The doubts beside the warnings of its records."""
+    return doubts([experiment], Estimates([experiment]))
 
 
 def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(experiment: Plant) -> None:
-    halved = doubted(planted(experiment, later=1.7))
+    halved = planted(experiment, later=1.7)
+    warnings = doubted(halved)
     for compared in (IMPLEMENTATIONS, FIRST):
         for metric in ("forward_time", "backward_time"):
-            for row in rows_of(halved, compared=compared, metric=metric):
+            for row in rows_of(halved, compared=compared, metric=metric, warnings=warnings):
                 is_doubted = metric == "forward_time" and row["value"] == 256
                 is_doubted &= "Flash2" in (row["subject"], row["reference"])
                 assert (row["doubts"] == HALVES_DIFFER) is is_doubted
@@ -41,12 +39,9 @@ def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(experimen
 def test_steady_runs_and_a_drift_that_the_record_warns_of_are_not_doubted_again(
     experiment: Plant,
 ) -> None:
-    steady = planted(experiment, later=1.0)
-    assert doubted(steady).runs == steady.runs
+    assert doubted(planted(experiment, later=1.0)) == {}
     warned = [{"code": "drift", "metric": "forward_time", "share": 0.7}]
-    found = planted(experiment, later=1.7)
-    runs = [{**row, "warnings": warned} for row in found.runs]
-    assert doubted(replace(found, runs=runs)).runs == runs
+    assert doubted(planted(experiment, later=1.7, warnings=warned)) == {}
 
 
 SIZES = (128, 256, 512, 1024)
@@ -57,9 +52,9 @@ def dips_of(experiment: Plant, **runs: Any) -> set[tuple[str, int]]:
     planted = experiment({name: dict(zip(SIZES, row, strict=True)) for name, row in runs.items()})
     found = doubted(planted)
     return {
-        (run["implementation"], run["seq_len"])
-        for run in found.runs
-        if any(warning["code"] == DIPS for warning in run["warnings"] or ())
+        (each.run.implementation, int(each.run["seq_len"]))
+        for each in planted.runs
+        if any(warning["code"] == DIPS for warning in found.get(each.key, ()))
     }
 
 

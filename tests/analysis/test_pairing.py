@@ -20,7 +20,6 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
 from flashlab.compare.comparison import read_table
-from flashlab.records import read_record
 from flashlab.statistics import DRAWS, Estimate
 
 NOISE = {"spread": 0.001}
@@ -127,15 +126,12 @@ def test_a_gpu_is_its_own_card_whatever_the_boot(experiment: Plant) -> None:
         assert all(bool(found["pairs"]) == paired for found in rows_of(planted))
 
 
-def test_the_two_sides_of_compare_are_never_paired(
-    experiment: Plant, planter: Any, tmp_path: Path
-) -> None:
+def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, tmp_path: Path) -> None:
     """Its rule for processes of two sides is its own, wherever and whenever they ran."""
     planted = experiment(both(blocks(1, 1.0)), **NOISE)
     sides: list[dict[Any, Any]] = [{}, {}]
-    for row in planted.records:
-        record = read_record(planter.folder.joinpath(row["record"]), None)
-        side = sides[row["implementation"] == "Flash2"]
+    for record in planted.records:
+        side = sides[record.run.implementation == "Flash2"]
         run = replace(record.run, implementation="Flash2")
         side.setdefault(run, []).append(replace(record, run=run))
     table = read_table(document_of(tmp_path, *sides))

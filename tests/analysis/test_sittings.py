@@ -9,13 +9,8 @@ from analysis.deriving import Plant, rows_of
 from planted.experiments import SIZES
 
 from flashlab.analysis.comparison_rows import FIRST
-from flashlab.analysis.experiment import (
-    CARDS_DIFFER,
-    SITTING,
-    SITTINGS_DIFFER,
-    comparison_doubts,
-)
-from flashlab.analysis.sittings import find_sittings, with_sittings
+from flashlab.analysis.experiment import CARDS_DIFFER, SITTINGS_DIFFER, Runs
+from flashlab.analysis.sittings import sittings_of
 
 
 def at(time: str, gpu: str | None = None, boot: str | None = None, cost: int = 1) -> Any:
@@ -33,6 +28,12 @@ def both(first: Any, second: Any) -> dict[str, Any]:
     }
 
 
+def counts_of(planted: Runs) -> list[int]:
+    """The runs of each sitting, in its order of numbers."""
+    found = [number for sittings, _ in sittings_of(planted.runs).values() for number in sittings]
+    return [found.count(number) for number in sorted({*found})]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "counts"),
     [
@@ -47,20 +48,19 @@ def both(first: Any, second: Any) -> dict[str, Any]:
 def test_a_sitting_is_a_span_of_one_device_and_one_boot(
     experiment: Plant, first: Any, second: Any, counts: list[int]
 ) -> None:
-    found = find_sittings(experiment(both(first, second), processes=1).records)
-    assert [len(sitting.records) for sitting in found] == counts
+    assert counts_of(experiment(both(first, second), processes=1)) == counts
 
 
 def test_long_breaks_between_neighbours_end_a_sitting_not_its_whole_length(
     experiment: Plant,
 ) -> None:
     times = ("10:00:00", "10:50:00", "11:40:00", "12:30:00")
-    assert len(find_sittings(experiment({"Flash2": list(map(at, times))}).runs)) == 1
+    assert counts_of(experiment({"Flash2": list(map(at, times))}, processes=1)) == [4]
 
 
 def test_what_was_imported_was_measured_at_no_known_time(experiment: Plant) -> None:
     imported = {**at("10:00:00"), "warnings": [{"code": "imported"}]}
-    assert find_sittings(experiment({"Flash2": [imported]}).records) == []
+    assert counts_of(experiment({"Flash2": [imported]})) == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_was_imported_was_measured_at_no_known_time(experiment: Plant) -> N
 def test_a_comparison_across_sittings_or_gpus_is_in_doubt(
     experiment: Plant, later: Any, doubts: list[str]
 ) -> None:
-    (planted,) = with_sittings([experiment(both(at("10:00:00", "GPU-1"), later))])
+    planted = experiment(both(at("10:00:00", "GPU-1"), later))
     assert {row["doubts"] for row in rows_of(planted)} == {" ".join(doubts)}
     # Growth is about one implementation, in one sitting.
     assert {row["doubts"] for row in rows_of(planted, compared=FIRST)} == {""}
@@ -86,19 +86,17 @@ def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doub
     experiment: Plant,
 ) -> None:
     row = [at("10:00:00" if size < 512 else "15:00:00", cost=size) for size in SIZES]
-    (planted,) = with_sittings([experiment({"Pytorch": row, "Flash2": row})])
+    planted = experiment({"Pytorch": row, "Flash2": row})
     growth = {row["value"]: row["doubts"] for row in rows_of(planted, compared=FIRST)}
     assert growth == {256: "", 512: SITTINGS_DIFFER, 1024: SITTINGS_DIFFER}
     # At each value, all were measured in the same sitting.
     assert {row["doubts"] for row in rows_of(planted)} == {""}
 
 
-def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two() -> None:
-    assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1, 2)}]]) == []
-    assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1,)}]]) == [SITTINGS_DIFFER]
-
-
-def test_experiments_share_their_sittings(experiment: Plant) -> None:
-    one, other = (experiment({"Flash2": [at(time)]}, time) for time in ("10:00:00", "12:00:00"))
-    numbers = [[run[SITTING] for run in each.runs] for each in with_sittings([other, one])]
-    assert numbers == [[(2,)], [(1,)]]
+def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two(
+    experiment: Plant,
+) -> None:
+    two = [at("10:00:00"), at("15:00:00")]
+    for other, doubts in ((two, ""), (two[:1], SITTINGS_DIFFER)):
+        planted = experiment({"Pytorch": [two], "Flash2": [other]})
+        assert {row["doubts"] for row in rows_of(planted)} == {doubts}

@@ -26,13 +26,12 @@ from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.checking.shapes import ShapeError
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
 from flashlab.compare.bench import Order, run_bench
 from flashlab.compare.interleave import Candidate, measure_pass
 from flashlab.compare.looks import MIN_PAIRS
-from flashlab.compare.targets import SavedError, Target, opened_targets, shapes_of
+from flashlab.compare.targets import SavedError, Target, opened_targets
 from flashlab.files import read_json
 from flashlab.measuring import supervise
 from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
@@ -223,7 +222,7 @@ def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
 ) -> None:
     entry = {"status": status, "passes": [{IMPLAUSIBLE: beyond}, {}]}
     monkeypatch.setattr(bench_module, "_bench_shape", lambda *_: {"implementations": [entry]})
-    order = Order(["Pytorch"], [], None, None, None, 1.0, 0.05, False, None, None)
+    order = Order(["Pytorch"], [], None, None, 1.0, 0.05, False, None, None)
     assert run_bench(order) == succeeds
 
 
@@ -370,38 +369,6 @@ def test_a_file_that_is_saved_while_it_is_measured_is_refused(tmp_path: Path) ->
         (tmp_path / "mine.py").write_text("def attention(qkv, causal): return qkv * 2\n")
         with pytest.raises(SavedError, match="was saved while it was measured"):
             target.check_unchanged()
-
-
-@pytest.mark.parametrize(
-    ("sweep", "swept"),
-    [
-        ("seq_len=128:1000", [(128, 32), (256, 32), (512, 32)]),
-        ("seq_len=96,100", [(96, 32), (100, 32)]),
-        ("head_dim=128", [(64, 256)]),
-        (None, [(64, 32)]),
-    ],
-)
-@pytest.mark.parametrize("shape", [SHAPE, "B1,N64,H2,E32,causal"])
-def test_a_sweep_takes_the_place_of_the_size_in_the_shape(
-    shape: str, sweep: str | None, swept: list[tuple[int, int]]
-) -> None:
-    assert [(s.seq_len, s.emb_dim) for s in shapes_of([shape], sweep, "cpu")] == swept
-
-
-@pytest.mark.parametrize(
-    ("sweep", "kv_heads"),
-    [(None, [2]), ("num_kv_heads=1,4,8", [1, 4, 8]), ("seq_len=128:256", [2, 2])],
-)
-def test_heads_that_share_keys_are_part_of_a_shape(sweep: str | None, kv_heads: list[int]) -> None:
-    found = shapes_of(["B1,N64,H8,KV2,D16,causal"], sweep, "cpu")
-    assert [shape.kv_heads for shape in found] == kv_heads
-    assert {(shape.num_heads, shape.head_dim) for shape in found} == {(8, 16)}
-
-
-@pytest.mark.parametrize("sweep", ["seq_len", "seq_len=9:3", "seq_len=0:4", "mask=1:2"])
-def test_a_sweep_that_is_none_says_what_is_one(sweep: str) -> None:
-    with pytest.raises(ShapeError, match="seq_len"):
-        shapes_of([SHAPE], sweep, "cpu")
 
 
 @pytest.mark.parametrize(

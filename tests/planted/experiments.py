@@ -12,7 +12,7 @@ import numpy as np
 from planted.records import counters_of, plain_record, plan_of, record_of
 from planted.sorting import NAME, sorting
 
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import Runs
 from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -85,7 +85,7 @@ class Planter:
     """Plants experiments in a folder."""
 
     folder: Path
-    planted: dict[Path, Experiment] = field(default_factory=dict)
+    planted: dict[Path, Runs] = field(default_factory=dict)
 
     def write_plan(
         self,
@@ -145,15 +145,15 @@ class Planter:
                         counters.append(counters_of(records[-1], **counted))
         return self.write_plan(records, name, sweep, counters)
 
-    def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Experiment:
+    def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Runs:
         """The experiment that `write_experiment` plants, with its samples."""
         return self.read(self.write_experiment(runs, *names, **options))
 
-    def read(self, plan: Path) -> Experiment:
+    def read(self, plan: Path) -> Runs:
         """The experiment planted under a plan, with its samples."""
         return self.planted[plan]
 
-    def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Experiment:
+    def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Runs:
         """An experiment of sorting by items, on four threads, with the variants that its runs have.
 
         Of each implementation, or of a pair (implementation, settings of the variants), a cell for

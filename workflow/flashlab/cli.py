@@ -34,7 +34,7 @@ COMMANDS = {
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
-    "bench": "flashlab.compare.command:bench implementations --shape --sweep --dtype --pass "
+    "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass "
     "--seconds --margin --counters --timeout --json",
     "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
     "compare": "flashlab.compare.command:compare "
@@ -165,10 +165,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--shape": SHAPE,
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
-    "--sweep": {
-        "metavar": "PARAMETER=FIRST:LAST",
-        "help": "at sizes doubled from FIRST to LAST, or at listed ones (head_dim=64,96)",
-    },
     "--tables": "folder of all tables",
     "--timeout": dict(SECONDS, help="time limit of a kernel's import and of each step (60)"),
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},

@@ -8,7 +8,8 @@ The ratio is that of the subject to the reference in the metric's own unit, and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ from flashlab.analysis.comparison_rows import (
 )
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
-    Experiment,
-    Row,
+    CARDS_DIFFER,
+    INPUTS_DIFFER,
+    SITTINGS_DIFFER,
+    Key,
+    Measured,
+    Runs,
     Variant,
+    Warnings,
     chosen_metrics,
-    comparison_warnings,
 )
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, verdict_of
-from flashlab.analysis.series import Series
-from flashlab.analysis.settings import settings_of
+from flashlab.analysis.sittings import sittings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 
 COLUMNS = (
@@ -41,72 +45,142 @@ COLUMNS = (
     *("ratio", "low", "high", "verdict", "pairs", "samples", "doubts"),
 )
 
-
-def _row(estimate: Ratio, doubts: Sequence[str], /, **columns: Any) -> dict[str, Any]:
-    """A row of the table, with further `columns`."""
-    return {
-        **{"value": estimate.value, "reference_value": estimate.value, "settings": 1, **columns},
-        **{"ratio": estimate.ratio, "low": estimate.low, "high": estimate.high},
-        **{"verdict": estimate.verdict, "pairs": estimate.pairs, "samples": estimate.samples},
-        "doubts": " ".join(doubts),
-    }
+SEVERAL = {"value": None, "reference_value": None}
+"""The cells of a row that pools several settings."""
 
 
-def _doubts(subject: Series, reference: Series, value: int, reference_value: int) -> list[str]:
-    """The codes of the warnings on both runs, and of their differences: inputs, card, sitting."""
-    experiment = subject.experiment
-    runs: list[Row] = [
-        run
-        for series, at in ((subject, value), (reference, reference_value))
-        if (run := experiment.run_at(series.implementation, series.variant, at))
-    ]
-    return comparison_warnings(experiment.benchmark, subject.metric.name, [runs])
+class _Table:
+    """What the rows of the table share: estimates, and what puts comparisons in doubt."""
+
+    def __init__(
+        self, experiments: Sequence[Runs], estimates: Estimates, warnings: Warnings
+    ) -> None:
+        self.estimates, self.warnings = estimates, warnings
+        every = {each.key: each for experiment in experiments for each in experiment.runs}
+        self.sittings = sittings_of(every.values())
+
+    def row(self, estimate: Ratio, doubts: Iterable[str], /, **columns: Any) -> dict[str, Any]:
+        """A row of the table, with further `columns`."""
+        return {
+            **{"value": estimate.value, "reference_value": estimate.value, "settings": 1},
+            **columns,
+            **{"ratio": estimate.ratio, "low": estimate.low, "high": estimate.high},
+            **{"verdict": estimate.verdict, "pairs": estimate.pairs, "samples": estimate.samples},
+            "doubts": " ".join(sorted(doubts)),
+        }
+
+    def doubts(self, benchmark: Benchmark, metric: Metric, *runs: Measured) -> set[str]:
+        """The codes of warnings on both runs, and of differences: inputs; cards, else sittings."""
+        about = {None, *benchmark.measured_behind(metric.name)}
+        every = ((*each.warnings, *self.warnings.get(each.key, ())) for each in runs)
+        found = {w["code"] for own in every for w in own if w.get("metric") in about}
+        if len({each.first.record.sources.get("inputs") for each in runs} - {None}) > 1:
+            found.add(INPUTS_DIFFER)
+        nothing = frozenset[Any]()
+        known = (self.sittings.get(each.key, (nothing, nothing)) for each in runs)
+        sittings, cards = (len({*of} - {nothing}) > 1 for of in zip(*known, strict=True))
+        return found | ({CARDS_DIFFER} if cards else {SITTINGS_DIFFER} if sittings else set())
+
+    def along(
+        self, x: Runs, metric: Metric, both: Sequence[tuple[str, Variant]], /, **columns: Any
+    ) -> Iterator[dict[str, Any]]:
+        """A row for each value at which subject and reference have numbers, and one pooled."""
+        of, runs = self.estimates.of(metric), [x.along(*side) for side in both]
+        pairs, every = [], set[str]()
+        for value in runs[0].keys() & runs[1].keys():
+            if {runs[0][value].key, runs[1][value].key} <= of.keys():
+                pairs.append((value, runs[0][value], runs[1][value]))
+        pairs.sort(key=itemgetter(0))
+        for value, one, other in pairs:
+            doubts = self.doubts(x.benchmark, metric, one, other)
+            every |= doubts
+            sizes = x.benchmark.all_parameters(one.run)
+            yield self.row(ratio(value, of[one.key], of[other.key]), doubts, **columns, **sizes)
+        keys = [(one.key, other.key) for _, one, other in pairs]
+        if pooled := self.estimates.pooled(metric, keys):
+            yield self.row(pooled, every, **columns, **SEVERAL, settings=pooled.value)
+
+    def growth(
+        self, x: Runs, metric: Metric, name: str, variant: Variant, /, **columns: Any
+    ) -> Iterator[dict[str, Any]]:
+        """A row for each value over the one before it, and for each over the first one."""
+        of = self.estimates.of(metric)
+        runs = {value: each for value, each in x.along(name, variant).items() if each.key in of}
+        values = [*runs]
+        steps = [(PREVIOUS, before, after) for before, after in itertools.pairwise(values)]
+        steps += [(FIRST, values[0], value) for value in values[1:]]
+        for compared, before, after in steps:
+            one, other = runs[after], runs[before]
+            doubts = self.doubts(x.benchmark, metric, one, other)
+            columns |= {"compared": compared, "reference_value": before}
+            grown = ratio(after, of[one.key], of[other.key])
+            yield self.row(grown, doubts, **columns, **x.benchmark.all_parameters(one.run))
+
+    def of_experiment(self, x: Runs) -> Iterator[dict[str, Any]]:
+        """All comparisons within an experiment."""
+        names = x.implementations
+        ordered = sorted(names, key=lambda name: name != x.plan["baseline"])
+        for metric in compared_metrics(x.benchmark):
+            common = {"experiment": x.name, "parameter": x.swept.name, "metric": metric.name}
+            for variant in x.variants:
+                about = {**common, "variant": variant_words(variant)}
+                for one, other in itertools.combinations(ordered, 2):
+                    named = {**about, "compared": IMPLEMENTATIONS}
+                    named |= {"subject": other, "reference": one}
+                    yield from self.along(x, metric, [(other, variant), (one, variant)], **named)
+                for name in names if x.is_ordered else ():
+                    named = {**about, "subject": name, "reference": name}
+                    yield from self.growth(x, metric, name, variant, **named)
+            for switched, off, on in _switches(x):
+                about = {**common, "variant": variant_words(on)}
+                both = [(name, name, switched) for name in names]
+                if has_alternatives(x):
+                    both += [(*two, ALTERNATIVES) for two in itertools.permutations(names, 2)]
+                for one, other, compared in both:
+                    named = {**about, "compared": compared, "subject": one, "reference": other}
+                    yield from self.along(x, metric, [(one, on), (other, off)], **named)
+
+    def of_dataset(self, experiments: Sequence[Runs]) -> Iterator[dict[str, Any]]:
+        """Each implementation against the baseline over all distinct settings of a dataset.
+
+        Twins with packed inputs are left out.
+        """
+        packed = {
+            entry["name"]
+            for x in experiments
+            for entry in x.plan["implementations"]
+            if entry.get("packed_of") in x.implementations
+        }
+        settings: dict[Key, dict[str, Key]] = {}
+        keys = {each.key for x in experiments for each in x.runs if each.status == "ok"}
+        for key in sorted(keys, key=lambda key: (key[1:], key[0])):
+            if key[0] not in packed:
+                settings.setdefault(key[1:], {})[key[0]] = key
+        base = experiments[0].plan["baseline"]
+        names = dict.fromkeys(name for runs in settings.values() for name in runs if name != base)
+        for metric in chosen_metrics(experiments[0].benchmark):
+            for name in names:
+                at = [runs for runs in settings.values() if {name, base} <= runs.keys()]
+                pooled = self.estimates.pooled(metric, [(runs[name], runs[base]) for runs in at])
+                if pooled:
+                    about = {"compared": IMPLEMENTATIONS, "metric": metric.name}
+                    about |= {"subject": name, "reference": base}
+                    yield self.row(pooled, (), **about, **SEVERAL, settings=pooled.value)
 
 
-def _sizes(experiment: Experiment, series: Series, value: int) -> dict[str, Any]:
-    """All parameters of a run of the subject, by their names."""
-    run = experiment.run_at(series.implementation, series.variant, value)
-    return {p.name: run[p.name] for p in experiment.benchmark.parameters} if run else {}
-
-
-def _along(
-    subject: Series, reference: Series, estimates: Estimates, /, **columns: Any
-) -> Iterator[dict[str, Any]]:
-    """A row for each value of the sweep at which both have numbers, and one pooled over these."""
-    ones, others = estimates.along(subject), estimates.along(reference)
-    doubts: set[str] = set()
-    for value in sorted(ones.keys() & others.keys()):
-        these = _doubts(subject, reference, value, value)
-        doubts.update(these)
-        sizes = _sizes(subject.experiment, subject, value)
-        yield _row(ratio(value, ones[value], others[value]), these, **columns, **sizes)
-    if pooled := estimates.pooled(subject, reference):
-        several = {"value": None, "reference_value": None, "settings": pooled.value}
-        yield _row(pooled, sorted(doubts), **columns, **several)
-
-
-def _growth(series: Series, estimates: Estimates, /, **columns: Any) -> Iterator[dict[str, Any]]:
-    """A row for each value over the one before it, and for each over the first one."""
-    medians = estimates.along(series)
-    values = sorted(medians)
-    steps = [(PREVIOUS, before, after) for before, after in itertools.pairwise(values)]
-    steps += [(FIRST, values[0], value) for value in values[1:]]
-    for compared, before, after in steps:
-        growth = ratio(after, medians[after], medians[before])
-        doubts = _doubts(series, series, after, before)
-        columns |= {"compared": compared, "reference_value": before}
-        yield _row(growth, doubts, **columns, **_sizes(series.experiment, series, after))
-
-
-def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
+def _switches(x: Runs) -> Iterator[tuple[str, Variant, Variant]]:
     """Pairs of variants that differ in one boolean parameter alone: off, and on."""
-    for parameter in experiment.benchmark.variants:
-        if parameter.kind is not bool:
-            continue
-        for off in experiment.variants:
+    for parameter in x.benchmark.variants:
+        for off in x.variants if parameter.kind is bool else ():
             on = tuple((key, key == parameter.name or value) for key, value in off)
-            if dict(off)[parameter.name] is False and on in experiment.variants:
+            if dict(off)[parameter.name] is False and on in x.variants:
                 yield parameter.name, off, on
+
+
+def has_alternatives(x: Runs) -> bool:
+    """True if its runs are alternatives at one setting, which has a name and no size."""
+    is_named = x.swept.nominal and x.swept.stands_for is None
+    return bool(x.plan["sweep"]) and is_named and len(x.values) == 1
 
 
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:
@@ -115,68 +189,15 @@ def compared_metrics(benchmark: Benchmark) -> list[Metric]:
     return [*chosen_metrics(benchmark), *whole]
 
 
-def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:
-    names, baseline = experiment.implementations, experiment.baseline
-    first = [name for name in names if name == baseline]
-    ordered = [*first, *(name for name in names if name != baseline)]
-    metrics = compared_metrics(experiment.benchmark)
-    common = {"experiment": experiment.name, "parameter": experiment.parameter.name}
-    for metric in metrics:
-        for variant in experiment.variants:
-            series = {name: Series(experiment, name, variant, metric) for name in names}
-            about = {**common, "metric": metric.name, "variant": variant_words(variant)}
-            for reference, subject in itertools.combinations(ordered, 2):
-                named = {**about, "compared": IMPLEMENTATIONS}
-                named |= {"subject": subject, "reference": reference}
-                yield from _along(series[subject], series[reference], estimates, **named)
-            for name in names if experiment.is_ordered else ():
-                named = {**about, "subject": name, "reference": name}
-                yield from _growth(series[name], estimates, **named)
-        for switched, off, on in variant_pairs(experiment):
-            for name in names:
-                both = [Series(experiment, name, variant, metric) for variant in (on, off)]
-                named = {**common, "metric": metric.name, "variant": variant_words(on)}
-                named |= {"compared": switched, "subject": name, "reference": name}
-                yield from _along(both[0], both[1], estimates, **named)
-            for subject, reference in itertools.permutations(names, 2):
-                if experiment.has_alternatives:
-                    both = [
-                        Series(experiment, name, variant, metric)
-                        for name, variant in ((subject, on), (reference, off))
-                    ]
-                    named = {**common, "metric": metric.name, "variant": variant_words(on)}
-                    named |= {"compared": ALTERNATIVES, "subject": subject, "reference": reference}
-                    yield from _along(both[0], both[1], estimates, **named)
-
-
-def _of_dataset(
-    experiments: Sequence[Experiment], estimates: Estimates
-) -> Iterator[dict[str, Any]]:
-    """Each implementation against the baseline over all distinct settings of a dataset."""
-    if len(experiments) < 2:
-        return
-    first = experiments[0]
-    packed = {name for experiment in experiments for name in experiment.packed}
-    settings = settings_of(experiments, without=packed)
-    names = list(dict.fromkeys(name for setting in settings for name in setting.runs))
-    for metric in chosen_metrics(first.benchmark):
-        for name in names:
-            both = [s for s in settings if {name, first.baseline} <= s.runs.keys()]
-            runs = [[s.runs[each] for s in both] for each in (name, first.baseline)]
-            if name == first.baseline or not (pooled := estimates.pooled_over(metric, *runs)):
-                continue
-            named = {"compared": IMPLEMENTATIONS, "metric": metric.name}
-            named |= {"subject": name, "reference": first.baseline}
-            several = {"value": None, "reference_value": None, "settings": pooled.value}
-            yield _row(pooled, (), **named, **several)
-
-
-def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.DataFrame:
+def comparisons(
+    experiments: Sequence[Runs], estimates: Estimates, warnings: Warnings | None = None
+) -> pd.DataFrame:
     """The table of comparisons of a dataset, in the order of its experiments.
 
     Args:
         experiments: those of its sections and the headline; simulated ones are left out.
         estimates: the medians with their intervals.
+        warnings: those beside the records' (`analysis.doubts`).
 
     Returns:
         `COLUMNS` and the parameters of the subject, with a running index. ``compared`` names the
@@ -186,13 +207,14 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
         inconclusive. ``doubts`` are codes of warnings, with spaces between.
     """
     shown = [each for each in experiments if not each.is_simulated]
-    rows = [row for experiment in shown for row in _of_experiment(experiment, estimates)]
-    rows += _of_dataset(shown, estimates)
-    sizes = [p.name for p in experiments[0].benchmark.parameters]
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *sizes])
+    table = _Table(shown, estimates, warnings or {})
+    rows = [row for experiment in shown for row in table.of_experiment(experiment)]
+    rows += table.of_dataset(shown) if len(shown) > 1 else ()
+    parameters = experiments[0].benchmark.parameters
+    found = pd.DataFrame(rows, columns=[*COLUMNS, *(p.name for p in parameters)])
     integers = ["value", "reference_value", "settings", "pairs", "samples"]
-    integers += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
-    return table.astype(dict.fromkeys(integers, "Int64"))
+    integers += [p.name for p in parameters if p.kind is int]
+    return found.astype(dict.fromkeys(integers, "Int64"))
 
 
 def pooled_alike(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

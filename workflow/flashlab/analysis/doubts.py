@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, metrics_of
+from flashlab.analysis.experiment import Key, Runs, Warnings, metrics_of, operations_of
 from flashlab.analysis.ratios import Ratio, exceeds_margin, function_of, ratio
-from flashlab.analysis.series import Series, each_series
-from flashlab.analysis.settings import operations, timed_metrics
 from flashlab.statistics import MIN_SAMPLES, Estimate, Floats, estimate_median
 
 LEAST_JUMP = 1.5
@@ -42,40 +39,33 @@ def _have_drifted(samples: Sequence[float]) -> bool:
     return ratio(0, second, first).verdict in ("above", "below")
 
 
-def _drifting(
-    experiment: Experiment, _: Estimates
-) -> Iterator[tuple[tuple[Any, ...], dict[str, str]]]:
+def _drifting(experiment: Runs) -> Iterator[tuple[Key, dict[str, str]]]:
     """The runs with a metric whose halves differ by more than the margin, and the warning on it.
 
     The warning of drift that the measuring gives compares the first third with the last, and may
     miss it.
     """
-    warned = {
-        (*experiment.key_of(run), warning.get("metric"))
-        for run in experiment.runs
-        for warning in run["warnings"] or ()
-        if warning["code"] == "drift"
-    }
-    sampled = metrics_of(experiment.benchmark, exact=False)
-    for series in each_series(experiment, sorted(sampled, key=lambda metric: metric.name)):
-        for row in series.measured_rows:
-            key, metric = experiment.key_of(row), series.metric.name
-            if (*key, metric) not in warned and any(map(_have_drifted, experiment.samples_of(row))):
-                yield key, {"code": HALVES_DIFFER, "metric": metric}
+    names = sorted(metric.name for metric in metrics_of(experiment.benchmark, exact=False))
+    for each, name in itertools.product(experiment.runs, names):
+        if each.status == "ok" and each.has(name):
+            warned = any(w["code"] == "drift" and w.get("metric") == name for w in each.warnings)
+            samples = [record.metrics[name].samples for record in each.with_numbers]
+            if not warned and any(map(_have_drifted, samples)):
+                yield each.key, {"code": HALVES_DIFFER, "metric": name}
 
 
-def rate_step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
-    """The rate at a value over that at another: operations over time, or the metric itself."""
-    mine, theirs, metric = estimates[value], estimates[before], series.metric
-    if metric.higher_is_better:
-        return ratio(value, mine, theirs)
-    runs = {series.experiment.value_of(run): run for run in series.runs}
-    work = operations(metric, runs[value]) / operations(metric, runs[before])
+Point = tuple[float, Estimate]
+"""The operations of a run, and the estimate of its time."""
+
+
+def _rate_step(value: int, after: Point, before: Point) -> Ratio:
+    """The rate at a value over that at another: operations over time."""
+    work = after[0] / before[0]
 
     def quotient(time: Floats, time_before: Floats) -> Floats:
         return work * time_before / time
 
-    return function_of(value, quotient, (mine, theirs))
+    return function_of(value, quotient, (after[1], before[1]))
 
 
 def _bounds(step: Ratio) -> tuple[float, float]:
@@ -99,27 +89,26 @@ def jumps_alone(step: Ratio, others: Sequence[Ratio]) -> bool:
     )
 
 
-def _dips(experiment: Experiment, estimates: Estimates) -> Iterator[tuple[Series, int, list[int]]]:
-    """Runs whose rate jumps down from the size before and up to the one after.
+def _dipping(x: Runs, estimates: Estimates) -> Iterator[tuple[Key, dict[str, str]]]:
+    """The runs whose rate jumps down from the size before and up to the one after; the warning.
 
-    Each with the two sizes beside it. No other implementation's rate does.
+    No other implementation's rate does.
     """
-    for variant, metric in itertools.product(
-        experiment.variants, timed_metrics(experiment.benchmark)
-    ):
-        names = sorted(experiment.implementations)
-        of = {name: Series(experiment, name, variant, metric) for name in names}
-        along = {name: estimates.along(series) for name, series in of.items()}
-        for i in range(1, len(experiment.values) - 1):
-            sizes = experiment.values[i - 1 : i + 2]
-            steps = {
-                name: [
-                    rate_step(of[name], found, after, before)
-                    for before, after in itertools.pairwise(sizes)
-                ]
-                for name, found in along.items()
-                if {*sizes} <= found.keys()
-            }
+    if not x.is_ordered or x.is_simulated:
+        return
+    work = {each.key: operations_of(x.benchmark, each.run) for each in x.runs}
+    timed = work[x.runs[0].key]
+    for variant, metric in itertools.product(x.variants, timed):
+        of = estimates.of(x.benchmark.metric(metric))
+        runs = {name: x.along(name, variant) for name in sorted(x.implementations)}
+        for sizes in zip(x.values, x.values[1:], x.values[2:], strict=False):
+            steps = {}
+            for name, along in runs.items():
+                keys = [along[size].key for size in sizes if size in along]
+                points = [(work[key][metric], of[key]) for key in keys if key in of]
+                if len(points) == len(sizes):
+                    pairs = itertools.pairwise(points)
+                    steps[name] = [_rate_step(sizes[1], after, before) for before, after in pairs]
             for name, (down, up) in steps.items() if len(steps) > 1 else ():
                 others = [both for other, both in steps.items() if other != name]
                 if (
@@ -127,34 +116,20 @@ def _dips(experiment: Experiment, estimates: Estimates) -> Iterator[tuple[Series
                     and jumps_alone(down, [other for other, _ in others])
                     and jumps_alone(up, [other for _, other in others])
                 ):
-                    yield of[name], sizes[1], [sizes[0], sizes[2]]
+                    warning = {"code": DIPS, "metric": metric, "experiment": x.name}
+                    yield runs[name][sizes[1]].key, warning
 
 
-def _dipping(
-    experiment: Experiment, estimates: Estimates
-) -> Iterator[tuple[tuple[Any, ...], dict[str, str]]]:
-    """The runs that dip, and the warning on each."""
-    if not experiment.is_ordered or experiment.is_simulated:
-        return
-    for series, size, _ in _dips(experiment, estimates):
-        run = experiment.run_at(series.implementation, series.variant, size)
-        assert run is not None
-        warning = {"code": DIPS, "metric": series.metric.name, "experiment": experiment.name}
-        yield experiment.key_of(run), warning
-
-
-def doubts(
-    experiments: Sequence[Experiment], estimates: Estimates
-) -> dict[tuple[Any, ...], list[dict[str, str]]]:
-    """The warnings derived from samples, by the run's key (`Experiment.key_of`).
+def doubts(experiments: Sequence[Runs], estimates: Estimates) -> Warnings:
+    """The warnings derived from samples, by the run's key.
 
     That the halves of its calls differ (``halves_differ``, once a metric), and that it is slower
     than the sizes on both sides leave room for (``dips``, in each experiment in which it is).
     """
-    found: dict[tuple[Any, ...], list[dict[str, str]]] = {}
-    for seek in (_drifting, _dipping):
-        for experiment in experiments:
-            for key, warning in seek(experiment, estimates):
-                warnings = found.setdefault(key, [])
-                warnings += [warning] if warning not in warnings else []
+    found: dict[Key, list[dict[str, str]]] = {}
+    drifting = itertools.chain.from_iterable(map(_drifting, experiments))
+    dipping = itertools.chain.from_iterable(_dipping(each, estimates) for each in experiments)
+    for key, warning in itertools.chain(drifting, dipping):
+        warnings = found.setdefault(key, [])
+        warnings += [warning] if warning not in warnings else []
     return found

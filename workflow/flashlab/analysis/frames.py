@@ -26,8 +26,14 @@ from flashlab.analysis.comparison_rows import (
 )
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.doubts import DIPS
-from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, IMPLAUSIBLE, run_keys
-from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.analysis.experiment import (
+    COMPARISONS,
+    ESTIMATES,
+    IMPLAUSIBLE,
+    run_keys,
+    swept_in,
+)
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
 
@@ -156,7 +162,7 @@ class Sweep:
     @cached_property
     def symbol(self) -> str:
         """The symbol of the parameter that `at` is of: the swept one, such as N, or the first."""
-        return _along(self.data.benchmark, self.plan).symbol
+        return swept_in(self.data.benchmark, self.plan).symbol
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -315,12 +321,6 @@ def read_dataset(
     )
 
 
-def _along(benchmark: Benchmark, plan: Mapping[str, Any]) -> Parameter:
-    """The swept parameter; where nothing is swept, the first size."""
-    first = next(parameter for parameter in benchmark.given if not parameter.is_variant)
-    return benchmark.parameter(plan["sweep"]) if plan["sweep"] else first
-
-
 def _table(
     benchmark: Benchmark, plans: Mapping[str, Mapping[str, Any]], tables: Path, file: str
 ) -> pd.DataFrame:
@@ -328,7 +328,7 @@ def _table(
     found = []
     for name, plan in plans.items():
         table = pd.read_csv(tables / name / file, low_memory=False)
-        swept = _along(benchmark, plan)
+        swept = swept_in(benchmark, plan)
         given: list[dict[str, Any]] = [
             dict(zip(map(str, table), row, strict=True)) for row in table.itertuples(index=False)
         ]

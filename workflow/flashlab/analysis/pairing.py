@@ -12,12 +12,12 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.experiment import Row, is_imported
+from flashlab.analysis.experiment import Key, is_imported
 from flashlab.analysis.replication import Replicated, combine_processes, tells_spread
+from flashlab.records import Record
 from flashlab.statistics import Estimate, function_estimate
 
 REACH = timedelta(minutes=10)
@@ -29,9 +29,6 @@ from pair to pair (`tells_spread`); else runs are compared as independent."""
 
 FAR = 1e9
 """Seconds that no pairs have between them: what may be no pair is one only where there is none."""
-
-Key = tuple[Any, ...]
-"""The key of a run: its implementation, the given parameters, dtype and device."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +45,15 @@ class Place:
         return pause if self.card == other.card and pause <= REACH else None
 
 
-def place_of(record: Row) -> Place | None:
+def place_of(record: Record) -> Place | None:
     """The card and times of a record; None where it does not say them, or was imported.
 
     The card of a CPU is its system between two boots.
     """
-    card = record["boot"] if record["device"] == "cpu" else record["gpu_uuid"]
-    started, ended = record["started"], record["ended"]
-    if not (card and started and ended) or is_imported(record):
+    card = record.environment.get("boot" if record.run.device == "cpu" else "gpu_uuid")
+    if not (card and record.started and record.ended) or is_imported(record):
         return None
-    return Place(card, datetime.fromisoformat(started), datetime.fromisoformat(ended))
+    return Place(card, *map(datetime.fromisoformat, (record.started, record.ended)))
 
 
 def pair_up(ones: Sequence[Place | None], others: Sequence[Place | None]) -> list[tuple[int, int]]:

@@ -6,8 +6,9 @@ known of each run by itself. Nobody reads samples but here.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.comparisons import comparisons, comparisons_csv
@@ -15,20 +16,17 @@ from flashlab.analysis.doubts import doubts
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
     COMPARISONS,
+    ESTIMATE_COLUMNS,
     ESTIMATES,
-    Experiment,
-    read_experiment,
+    Key,
+    Runs,
+    Warnings,
+    chosen_metrics,
+    run_keys,
 )
-from flashlab.analysis.run_estimates import RunEstimates, estimate_rows, write_run_estimates
-from flashlab.analysis.sittings import with_sittings
-from flashlab.analysis.tables import (
-    KnownRuns,
-    samples_by_run,
-    tables_of,
-    write_tables,
-)
-from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import open_atomically, read_json
+from flashlab.analysis.replication import interval_of
+from flashlab.analysis.tables import KnownRuns, read_runs, write_csv, write_tables
+from flashlab.files import canonical, open_atomically, read_json
 from flashlab.plan.plan_files import planned_experiments, records_file, sweep_file
 
 
@@ -38,21 +36,40 @@ def tabulate(
     tables: Path,
     ceilings: Ceilings | None = None,
     known: KnownRuns | None = None,
-) -> Experiment:
-    """Write the tables of an experiment; the experiment as they hold it, with its samples.
-
-    Args:
-        records_plan: which records it has (``plan/records/<experiment>.json``).
-        sweep_plan: what it is (``plan/sweeps/<experiment>.json``).
-        tables: the folder of all experiments' tables.
-        ceilings: the device's, None where none were measured.
-        known: the runs that other experiments have; those read here are added.
-    """
+) -> Runs:
+    """Write the tables of an experiment below `tables`; its runs. As `tables.read_runs`."""
     plan, sweep = read_json(records_plan), read_json(sweep_plan)
-    benchmark, found = find_benchmark(plan["benchmark"]), tables_of(plan, ceilings, known)
-    write_tables(found, benchmark, tables / sweep["name"])
-    experiment = read_experiment(sweep, tables)
-    return replace(experiment, samples=samples_by_run(found, benchmark))
+    found = read_runs(plan, sweep, ceilings, known)
+    write_tables(found, plan["sources"], tables / found.name)
+    return found
+
+
+def _estimate_rows(
+    experiments: Sequence[Runs], estimates: Estimates, warnings: Warnings
+) -> Iterator[dict[str, Any]]:
+    """A row of estimates.csv for each sampled metric of each run, once a dataset.
+
+    The intervals rest on the spread between processes that the runs of an implementation share over
+    the whole dataset, as verdicts do; those of an experiment's metrics.csv on the run's own calls.
+    """
+    seen = set[tuple[Key, str]]()
+    for x in experiments:
+        sampled = [metric for metric in x.benchmark.measured if not metric.exact]
+        named = {metric.name: metric for metric in (*chosen_metrics(x.benchmark), *sampled)}
+        every = [(each.key, name) for each in x.runs for name in named]
+        for key, name in sorted({*every} - seen):
+            if (found := estimates.of(named[name]).get(key)) is None:
+                continue
+            low, high = interval_of(found) or (None, None)
+            medians = [one.median for one in estimates.processes(named[name])[key].estimates]
+            own = [warning for warning in warnings.get(key, ()) if warning["metric"] == name]
+            yield {
+                **dict(zip(run_keys(x.benchmark), key, strict=True)),
+                **{"metric": name, "low": low, "high": high},
+                **{"least": min(medians), "most": max(medians)},
+                "warnings": canonical(own) if own else None,
+            }
+        seen |= {*every}
 
 
 def make_tables(results: Path, ceilings_file: Path | None, output: Path) -> None:
@@ -72,11 +89,10 @@ def make_tables(results: Path, ceilings_file: Path | None, output: Path) -> None
         tabulate(records_file(results, name), sweep_file(results, name), output, ceilings, known)
         for name in planned_experiments(results)
     ]
-    known.clear()
-    estimates, benchmark = Estimates(read), find_benchmark(read[0].plan["benchmark"])
-    rows = list(estimate_rows(read, estimates, doubts(read, estimates)))
-    warned = RunEstimates(rows, benchmark).warned
-    experiments = with_sittings([replace(each, runs=warned(each)) for each in read])
+    estimates = Estimates(read)
+    warnings = doubts(read, estimates)
     with open_atomically(output.with_name(COMPARISONS)) as file:
-        file.write(comparisons_csv(comparisons(experiments, estimates)))
-    write_run_estimates(output.with_name(ESTIMATES), rows, benchmark)
+        file.write(comparisons_csv(comparisons(read, estimates, warnings)))
+    rows = _estimate_rows(read, estimates, warnings)
+    columns = (*run_keys(read[0].benchmark), *ESTIMATE_COLUMNS)
+    write_csv(output.with_name(ESTIMATES), columns, rows)

@@ -14,8 +14,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,16 +33,15 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     SAMPLE_DIGITS,
-    SampleKey,
-    Samples,
-    parameter_columns,
+    Measured,
+    Process,
+    Runs,
+    operations_of,
     run_keys,
-    status_of,
 )
 from flashlab.analysis.launched import kernels_cell
 from flashlab.analysis.ratios import rounded
 from flashlab.analysis.replication import agreed_value, interval_of
-from flashlab.analysis.settings import operations, timed_metrics
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
@@ -61,27 +59,6 @@ GATED = ("errors", "plain_errors", "tolerance", "again")
 
 NEGLIGIBLE = 1e-4
 """Share of an exact value up to which processes agree: an allocator's block more or less."""
-
-
-@dataclass(frozen=True)
-class ProcessSamples:
-    """A metric's samples in one process, or a curve's steps: by far the most rows.
-
-    `cells` are those that all of its rows have in common, up to the ``index``.
-    """
-
-    cells: dict[str, Any]
-    values: Sequence[float]
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """Rows of column → cell of the run and metric tables, and samples and curves by process."""
-
-    runs: list[dict[str, Any]]
-    metrics: list[dict[str, Any]]
-    samples: list[ProcessSamples]
-    curves: list[ProcessSamples]
 
 
 def _cell(value: Any) -> str:
@@ -104,64 +81,26 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
         writer.writerows([_cell(row[column]) for column in columns] for row in rows)
 
 
-def write_samples(path: Path, keys: Sequence[str], samples: Iterable[ProcessSamples]) -> None:
+Values = tuple[Record, str, Sequence[float]]
+"""The samples of a metric in one process, or the steps of a curve: by far the most rows."""
+
+
+def _write_values(path: Path, keys: Sequence[str], every: Iterable[Values]) -> None:
     """Write a row for each value as CSV, atomically."""
-    *common, _index, _value = columns = (*keys, *SAMPLE_COLUMNS)
     with open_atomically(path) as file:
-        csv.writer(file, lineterminator="\n").writerow(columns)
-        for process in samples:
-            cells = [_cell(process.cells[column]) for column in common]
+        csv.writer(file, lineterminator="\n").writerow((*keys, *SAMPLE_COLUMNS))
+        for record, name, values in every:
+            run = record.run.to_row()
             start = io.StringIO()
+            cells = [_cell(each) for each in (*map(run.get, keys), record.process, name)]
             csv.writer(start, lineterminator=",").writerow(cells)
             before = start.getvalue()
             file.writelines(
-                f"{before}{index},{value:.{SAMPLE_DIGITS}g}\n"
-                for index, value in enumerate(process.values)
+                f"{before}{index},{value:.{SAMPLE_DIGITS}g}\n" for index, value in enumerate(values)
             )
 
 
-@dataclass(frozen=True)
-class _File:
-    """A record, its file, its hash as it is attached, and warnings on rates that cannot be.
-
-    A report attaches records with our white space, whatever they have.
-    """
-
-    record: Record
-    path: Path
-    sha256: str
-    implausible: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def status(self) -> str:
-        """The record's status, or `IMPLAUSIBLE` where a rate is beyond the device's."""
-        return IMPLAUSIBLE if self.implausible else self.record.status
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The records of a run, one for each process, and the record of its counters."""
-
-    run: Run
-    files: Sequence[_File]
-    counted: Record | None
-    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Its rows of the metric table, by metric: estimated once, for all experiments that have it."""
-
-    @property
-    def status(self) -> str:
-        """The status of the run over all processes."""
-        return status_of([file.status for file in self.files])
-
-    @property
-    def with_numbers(self) -> list[Record]:
-        """The records that the run's numbers come from."""
-        if self.status not in ("ok", IMPLAUSIBLE):
-            return []
-        return [file.record for file in self.files if file.record.status == "ok"]
-
-
-def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
+def _estimate(benchmark: Benchmark, metric: Metric, measured: Measured) -> dict[str, Any]:
     """A metric of a run that is ok, by its own records alone, as cells of the metric table.
 
     Of samples it is the geometric mean of the processes' medians, with the span of the intervals of
@@ -203,7 +142,7 @@ def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict
     }
 
 
-def _of_process(metric: Metric, run: Run, samples: Samples) -> Interval:
+def _of_process(metric: Metric, run: Run, samples: Sequence[Sequence[float]]) -> Interval:
     """A metric in one process, by the samples of each of its bases."""
     if metric.derived is None:
         return median_interval(samples[0])  # even of few samples
@@ -228,7 +167,7 @@ def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
     return {**dict.fromkeys(METRIC_COLUMNS), **run.to_row(), **named}
 
 
-def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
+def _metric_row(benchmark: Benchmark, metric: Metric, measured: Measured) -> dict[str, Any]:
     if (known := measured.rows.get(metric.name)) is not None:
         return known
     measured.rows[metric.name] = row = _empty_row(measured.run, metric, measured.status)
@@ -261,21 +200,15 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
     ]
 
 
-def _process_samples(record: Record, name: str, values: Sequence[float]) -> ProcessSamples:
-    return ProcessSamples(
-        {**record.run.to_row(), "process": record.process, "metric": name}, values
-    )
-
-
-def _samples(
-    record: Record, benchmark: Benchmark, recorded: Collection[str]
-) -> Iterator[ProcessSamples]:
+def _samples(x: Runs) -> Iterator[Values]:
     """The samples of each metric, or the mean of calls that were timed together."""
-    for name, metric in record.metrics.items():
-        if name in recorded:
-            yield _process_samples(record, name, metric.samples)
-            if not (metric.samples or benchmark.metric(name).exact):
-                yield _process_samples(record, MEAN.format(metric=name), [metric.value])
+    measured = {metric.name: metric for metric in x.benchmark.measured}
+    for record in x.records:
+        for name, found in record.metrics.items():
+            if name in measured:
+                yield record, name, found.samples
+                if not (found.samples or measured[name].exact):
+                    yield record, MEAN.format(metric=name), [found.value]
 
 
 FAULTS_SHARE = 0.1
@@ -295,9 +228,9 @@ def _kernels_cell(record: Record, counted: Record | None) -> str | None:
 
 
 def _run_row(
-    file: _File, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
+    process: Process, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
-    record, environment = file.record, file.record.environment
+    record, environment = process.record, process.record.environment
     details, gate, commit = record.details or {}, record.gate or {}, environment.get("commit")
     digests = record.sources.get("implementation_digest"), source.get("digest")
     clocks, faults = details.get("clocks", {}), details.get("page_faults", {})
@@ -306,7 +239,7 @@ def _run_row(
         **benchmark.all_parameters(record.run),
         **{name: environment.get(name) for name in STATED},
         "process": record.process,
-        "status": file.status,
+        "status": process.status,
         "message": record.message,
         "protocol": record.protocol["name"],
         "torch": environment.get("packages", {}).get("torch"),
@@ -315,7 +248,7 @@ def _run_row(
         "inputs": record.sources.get("inputs"),
         "started": record.started,
         "ended": record.ended,
-        "warnings": _told([*record.warnings, *file.implausible]),
+        "warnings": _told([*record.warnings, *process.implausible]),
         "gate": _told({key: gate[key] for key in GATED if key in gate}),
         "kernels": _kernels_cell(record, counted),
         # The largest share of looks at the GPU, over the passes, in which its power limit held it.
@@ -325,12 +258,14 @@ def _run_row(
         ),
         "graph_breaks": details.get("compiled", {}).get("graph_breaks"),
         "source_changed": None not in digests and digests[0] != digests[1],
-        "record": file.path.as_posix(),
-        "sha256": file.sha256,
+        "record": process.path.as_posix(),
+        "sha256": process.sha256,
     }
 
 
-def _as_attached(record: Record, path: Path, is_anonymous: bool) -> _File:
+def _as_attached(
+    record: Record, path: Path, is_anonymous: bool, warnings: Sequence[Mapping[str, Any]]
+) -> Process:
     """A record with its place and its hash, both as a report attaches it, if need be anonymous.
 
     The place of a recorded dataset elsewhere is told as if it were in this folder.
@@ -341,7 +276,8 @@ def _as_attached(record: Record, path: Path, is_anonymous: bool) -> _File:
         record = parse_record(document, path.name)
         if path.is_absolute() or ".." in path.parts:
             path = Path(*path.parts[-4:])
-    return _File(record, path, hashlib.sha256(json_text(document).encode()).hexdigest())
+    digest = hashlib.sha256(json_text(document).encode()).hexdigest()
+    return Process(record, path, digest, warnings)
 
 
 def _implausible_rates(
@@ -356,16 +292,15 @@ def _implausible_rates(
     if (product := ceilings.matrix.get(record.run.dtype)) is None:
         return []
     found = []
-    for metric in timed_metrics(benchmark):
-        if metric.name in record.metrics:
-            rate = operations(metric, record.run) / record.metrics[metric.name].value * 1e3
-            share = rate / product.rate
+    for name, operations in operations_of(benchmark, record.run).items():
+        if name in record.metrics:
+            share = operations / record.metrics[name].value * 1e3 / product.rate
             if is_implausible(share, record.run.device):
-                found.append({"code": IMPLAUSIBLE, "metric": metric.name, "share": rounded(share)})
+                found.append({"code": IMPLAUSIBLE, "metric": name, "share": rounded(share)})
     return found
 
 
-KnownRuns = dict[tuple[Path, Run], _Measured]
+KnownRuns = dict[tuple[Path, Run], Measured]
 """The runs whose records were read already, by the first: experiments share runs."""
 
 
@@ -375,29 +310,33 @@ def _read(
     ceilings: Ceilings | None,
     is_anonymous: bool,
     known: KnownRuns,
-) -> _Measured:
+) -> Measured:
     """The records that an entry of a plan names."""
-    run, files = Run.of(benchmark, entry["run"]), []
+    run, processes = Run.of(benchmark, entry["run"]), []
     if (Path(entry["path"]), run) in known:
         return known[Path(entry["path"]), run]
     for named in process_files(entry):
         path = Path(named["path"])
         record = read_record(path, run, named["sha256"])
         warnings = _implausible_rates(benchmark, record, ceilings)
-        files.append(replace(_as_attached(record, path, is_anonymous), implausible=warnings))
+        processes.append(_as_attached(record, path, is_anonymous, warnings))
     counters = entry.get("counters")
     counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
-    known[Path(entry["path"]), run] = found = _Measured(run, files, counted)
+    known[Path(entry["path"]), run] = found = Measured(run, processes, counted)
     return found
 
 
-def tables_of(
-    plan: Mapping[str, Any], ceilings: Ceilings | None = None, known: KnownRuns | None = None
-) -> TableRows:
-    """The tables of an experiment, from the records that its plan names (`plan.records_document`).
+def read_runs(
+    plan: Mapping[str, Any],
+    sweep: Mapping[str, Any],
+    ceilings: Ceilings | None = None,
+    known: KnownRuns | None = None,
+) -> Runs:
+    """The runs of an experiment.
 
     Args:
-        plan: which records of which runs.
+        plan: which records it has (`plan.plan_files.records_file`).
+        sweep: what it is (`plan.plan_files.sweep_file`).
         ceilings: the device's, None where none were measured.
         known: the runs that other experiments have; those read here are added.
 
@@ -405,47 +344,36 @@ def tables_of(
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
     declared, known = find_benchmark(plan["benchmark"]), {} if known is None else known
-    tables = TableRows([], [], [], [])
-    is_anonymous = plan.get("anonymous", False)
-    measured = [_read(declared, entry, ceilings, is_anonymous, known) for entry in plan["records"]]
-    held = {name for each in measured for record in each.with_numbers for name in record.metrics}
-    benchmark = declared.having(held).on(measured[0].run.device)
-    recorded = {metric.name for metric in benchmark.measured}
-    for each in measured:
-        source = plan["sources"][each.run.implementation]
-        first = next(file for file in each.files if file.status == each.status)
-        tables.runs.extend(
-            _run_row(file, benchmark, source, each.counted if file is first else None)
-            for file in each.files
-        )
-        tables.metrics.extend(_metric_row(benchmark, metric, each) for metric in benchmark.metrics)
+    hidden = plan.get("anonymous", False)
+    runs = [_read(declared, entry, ceilings, hidden, known) for entry in plan["records"]]
+    held = {name for each in runs for record in each.with_numbers for name in record.metrics}
+    return Runs(sweep, declared.having(held).on(runs[0].run.device), runs)
+
+
+def run_rows(x: Runs, sources: Mapping[str, Mapping[str, str]]) -> Iterator[dict[str, Any]]:
+    """A row for each record; `sources` have the digest of each implementation's file."""
+    for each in x.runs:
+        for process in each.processes:
+            counted = each.counted if process is each.first else None
+            yield _run_row(process, x.benchmark, sources[each.run.implementation], counted)
+
+
+def metric_rows(x: Runs) -> Iterator[dict[str, Any]]:
+    """A row for each metric and counter of each run."""
+    for each in x.runs:
+        for metric in x.benchmark.metrics:
+            yield _metric_row(x.benchmark, metric, each)
         if each.counted:
-            tables.metrics.extend(_counter_rows(first.record, each.counted, benchmark))
-        for file in each.files:
-            tables.samples.extend(_samples(file.record, benchmark, recorded))
-            tables.curves.extend(
-                _process_samples(file.record, name, curve)
-                for name, curve in file.record.curves.items()
-            )
-    return tables
+            yield from _counter_rows(each.first.record, each.counted, x.benchmark)
 
 
-def samples_by_run(tables: TableRows, benchmark: Benchmark) -> dict[SampleKey, Samples]:
-    """The samples of each metric of each run, process by process, by the run's keys."""
-    keys = (*run_keys(benchmark), "metric")
-    found: dict[SampleKey, dict[int, Sequence[float]]] = {}
-    for process in tables.samples:
-        if process.values:
-            key = tuple([process.cells[column] for column in keys])
-            found.setdefault(key, {})[process.cells["process"]] = process.values
-    return {key: [of[number] for number in sorted(of)] for key, of in found.items()}
-
-
-def write_tables(tables: TableRows, benchmark: Benchmark, folder: Path) -> None:
+def write_tables(x: Runs, sources: Mapping[str, Mapping[str, str]], folder: Path) -> None:
     """Write the CSV files of an experiment into its `folder`."""
-    keys = run_keys(benchmark)
-    write_samples(folder / "samples.csv", keys, tables.samples)
-    if benchmark.curves:
-        write_samples(folder / "curves.csv", keys, tables.curves)
-    write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), tables.metrics)
-    write_csv(folder / "runs.csv", (*parameter_columns(benchmark), *RUN_COLUMNS), tables.runs)
+    keys = run_keys(x.benchmark)
+    _write_values(folder / "samples.csv", keys, _samples(x))
+    if x.benchmark.curves:
+        curves = ((r, name, of) for r in x.records for name, of in r.curves.items())
+        _write_values(folder / "curves.csv", keys, curves)
+    write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), metric_rows(x))
+    parameters = (*keys, *(p.name for p in x.benchmark.derived_parameters), *RUN_COLUMNS)
+    write_csv(folder / "runs.csv", parameters, run_rows(x, sources))

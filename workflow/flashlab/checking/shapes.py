@@ -9,13 +9,8 @@ from collections.abc import Sequence
 from flashlab.benchmarks.attention.shape import Shape
 
 FORM = "B16,N1024,H32,D64,causal"
-LETTERS = {
-    **{"batch_size": "B", "seq_len": "N", "num_heads": "H", "num_kv_heads": "KV"},
-    **{"emb_dim": "E", "head_dim": "D"},
-}
+LETTERS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "head_dim": "D"}
 _SIZE = re.compile(r"(?:H_(?=KV))?(B|N|KV|H|E|D)([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
-_RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
-_LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
 _MASKS = {"full": False, "causal": True}
 
 
@@ -66,45 +61,15 @@ def parse_shapes(text: str, **usual: Sequence[int]) -> list[Shape]:
     """
     try:
         given, shapes = _parts(text), dict[Shape, None]()  # where E is given, D has no say
-        names = ("batch_size", "seq_len", "num_heads", "head_dim")
-        sizes = [[given[at]] if (at := LETTERS[name]) in given else usual[name] for name in names]
-        masks = [bool(given["mask"])] if "mask" in given else [False, True]
-        for (b, n, h, d), mask in itertools.product(itertools.product(*sizes), masks):
+        sizes = [[given[at]] if at in given else usual[name] for name, at in LETTERS.items()]
+        masks = [given["mask"]] if "mask" in given else [0, 1]
+        for b, n, h, d, mask in itertools.product(*sizes, masks):
             emb_dim, kv = given.get("E", h * d), given.get("KV", h)
             if emb_dim % h:
                 raise ShapeError(f"H{h} does not divide E{emb_dim}")
             if h % kv:
                 raise ShapeError(f"KV{kv} does not divide H{h}")
-            shapes[Shape(b, n, h, emb_dim, mask, kv)] = None
+            shapes[Shape(b, n, h, emb_dim, bool(mask), kv)] = None
         return [*shapes]
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
-
-
-def sweep_shape(text: str, sweep: str) -> list[str]:
-    """A shape's text once for each size of a sweep, in place of the one that it has, if any.
-
-    A sweep is a size and its values, such as ``seq_len=128:8192`` or ``head_dim=64,96,128``.
-
-    Raises:
-        ShapeError: the sweep is malformed; the message shows the form.
-    """
-    name, _, values = sweep.partition("=")
-    if name not in LETTERS:
-        raise ShapeError(f"--sweep {sweep}: {name!r} is none of {', '.join(LETTERS)}")
-    sizes: Sequence[int] = ()
-    if bounds := _RANGE.fullmatch(values):
-        first, last = map(int, bounds.groups())
-        sizes = [first << doubled for doubled in range((last // first).bit_length())]
-    elif _LIST.fullmatch(values):
-        sizes = [int(value) for value in values.split(",")]
-    if not sizes:
-        raise ShapeError(
-            f"--sweep {sweep}: the form is {name}=128:8192 (doubled from the first to the last at "
-            f"most) or {name}=128,384,512"
-        )
-    letter = LETTERS[name]
-    replaced = ("D", "E") if letter in "DE" else (letter,)
-    found = [(part.strip(), _SIZE.fullmatch(part.strip())) for part in text.split(",")]
-    kept = [part for part, of in found if part and not (of and of[1].upper() in replaced)]
-    return [",".join([*kept, f"{letter}{size}"]) for size in sizes]

@@ -48,15 +48,13 @@ RECORDS = Path("results", "local", "records")
 class Order:
     """The arguments of a bench, in the order of the command line's options.
 
-    `shapes` are texts such as ``B16,N1024,H32,D64,causal``, `sweep` one such as
-    ``seq_len=128:8192``. `asked` are the passes to measure, all where none is. `seconds` is how
-    long each shape is measured, `timeout_s` how long a step of a process may take. `output` is a
-    JSON file to write.
+    `shapes` are texts such as ``B16,N1024,H32,D64,causal``. `asked` are the passes to measure, all
+    where none is. `seconds` is how long each shape is measured, `timeout_s` how long a step of a
+    process may take. `output` is a JSON file to write.
     """
 
     implementations: Sequence[str]
     shapes: Sequence[str]
-    sweep: str | None
     dtype: str | None
     asked: Sequence[str] | None
     seconds: float
@@ -343,12 +341,12 @@ def run_bench(order: Order) -> bool:
 
     Raises:
         ImplementationError: an argument names no implementation.
-        ShapeError: a shape or a sweep is malformed.
+        ShapeError: a shape is malformed.
         SavedError: an implementation's file was saved while it was measured.
     """
     device = machine.detect_device("auto")
     with opened_targets(order.implementations) as targets:
-        shapes = shapes_of(order.shapes, order.sweep, device)
+        shapes = shapes_of(order.shapes, device)
         described = [_bench_shape(order, targets, shape, device) for shape in shapes]
     if order.output:
         write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})

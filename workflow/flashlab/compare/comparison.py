@@ -6,11 +6,7 @@ Each side is read and estimated as a report's dataset is: a run's estimate is th
 from __future__ import annotations
 
 import itertools
-import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +17,15 @@ from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_words
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, merge_processes, warning_codes
+from flashlab.analysis.experiment import Key, Runs, run_keys
 from flashlab.analysis.ratios import Ratio, ratio, verdict_of
-from flashlab.analysis.settings import settings_of
-from flashlab.analysis.tables import KnownRuns, samples_by_run, tables_of
+from flashlab.analysis.tables import metric_rows, read_runs
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.circumstances import compare_ceilings, compare_circumstances
 from flashlab.compare.sides import Side, SideError
 from flashlab.files import read_json, write_json
-from flashlab.records import Record
 from flashlab.runs import Run
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
@@ -44,61 +38,45 @@ VALUES = ("reference_median", "subject_median", "unit", "processes")
 """Columns of a single run's row: the metric on both sides, and the processes of each."""
 
 
-@dataclass(frozen=True)
 class _Read:
-    """A side that was read: its records, and its runs as the estimators of a report see them."""
+    """A side that was read: its runs as the estimators of a report see them."""
 
-    records: Sequence[Record]
-    experiment: Experiment
+    def __init__(self, runs: Runs) -> None:
+        self.name = runs.name
+        self.estimates = Estimates([runs])
+        self.records = [*runs.records]
+        self.runs = {each.key: each for each in runs.runs}
+        keys, ok = run_keys(runs.benchmark), (r for r in metric_rows(runs) if r["status"] == "ok")
+        self.values = {(*(row[key] for key in keys), row["metric"]): row for row in ok}
 
-    @cached_property
-    def estimates(self) -> Estimates:
-        return Estimates([self.experiment])
-
-    @cached_property
-    def runs(self) -> dict[tuple[Any, ...], Row]:
-        """The row of each run, by its key."""
-        return {self.experiment.key_of(row): row for row in self.experiment.runs}
-
-    @cached_property
-    def values(self) -> dict[tuple[Any, ...], Row]:
-        """The rows of the metric table that have numbers, by run and metric."""
-        ok = (row for row in self.experiment.metrics if row["status"] == "ok")
-        return {(*self.experiment.key_of(row), row["metric"]): row for row in ok}
-
-    def hashes(self, row: Row) -> list[str]:
+    def hashes(self, key: Key) -> list[str]:
         """Those of a run's records."""
-        return [record["sha256"] for record in self.experiment.processes_of(row)]
+        run = self.runs[key]
+        return [process.sha256 for process in run.processes if process.status == run.status]
 
 
 def _read(side: Side, shared: Sequence[Run]) -> _Read:
     """The shared runs of a side; RecordError for a record that is missing or damaged."""
-    benchmark, known = find_benchmark(side["benchmark"]), KnownRuns()
+    benchmark = find_benchmark(side["benchmark"])
     entries = [e for e in side["records"] if Run.of(benchmark, e["run"]) in {*shared}]
-    plan = {"benchmark": benchmark.name, "records": entries, "sources": defaultdict(dict)}
+    plan = {"benchmark": benchmark.name, "records": entries}
     ceilings = read_ceilings(read_json(Path(side["ceilings"]))) if side["ceilings"] else None
-    tables = tables_of(plan, ceilings, known)
-    rows = [{**row, "warnings": json.loads(row["warnings"] or "[]")} for row in tables.runs]
-    runs, samples = merge_processes(benchmark, rows), samples_by_run(tables, benchmark)
-    experiment = Experiment(side, benchmark, runs, tables.metrics, samples, rows)
-    return _Read([file.record for run in known.values() for file in run.files], experiment)
+    return _Read(read_runs(plan, side, ceilings))
 
 
-def _ratio(metric: Metric, sides: Sequence[_Read], rows: Sequence[Row]) -> Ratio:
+def _ratio(metric: Metric, sides: Sequence[_Read], key: Key) -> Ratio:
     """The second side's value of a metric of a run over the first's, with its interval."""
-    one, other = (row["value"] for row in rows)
-    if sides[0].hashes(rows[0]) == sides[1].hashes(rows[1]):
+    if sides[0].hashes(key) == sides[1].hashes(key):
         return Ratio(0, 1.0, 1.0, 1.0, 0)  # as of a kernel that a revision did not change
     if metric.exact:  # the same at every measurement; where processes differ, the largest
+        rows = [side.values[(*key, metric.name)] for side in sides]
+        one, other = (row["value"] for row in rows)
         (least, most), (low, high) = (
             (row["value"], row["value"]) if row["low"] is None else (row["low"], row["high"])
             for row in rows
         )
         return Ratio(0, other / one, low / most, high / least, 0)
-    first, second = (
-        side.estimates.of_metric(side.experiment, row, metric.name)
-        for side, row in zip(sides, rows, strict=True)
-    )
+    first, second = (side.estimates.of(metric)[key] for side in sides)
     return ratio(0, second, first)
 
 
@@ -108,47 +86,45 @@ def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, 
     shared = [key for key in sides[0].values.keys() & sides[1].values.keys() if key[-1] in order]
     for key in sorted(shared, key=lambda key: (key[0], order.index(key[-1]), key)):
         metric, rows = benchmark.metric(key[-1]), [side.values[key] for side in sides]
-        runs, about = [side.runs[key[:-1]] for side in sides], rows[1]
-        behind = benchmark.measured_behind(metric.name)
-        doubts = [] if metric.exact else warning_codes(runs, *behind)
-        compared = _ratio(metric, sides, rows)
+        runs = [side.runs[key[:-1]] for side in sides]
+        about = (None, *benchmark.measured_behind(metric.name))
+        warnings = (w for run in runs for w in run.warnings if w.get("metric") in about)
+        doubts = set[str]() if metric.exact else {warning["code"] for warning in warnings}
+        variants = [(v.name, runs[1].run[v.name]) for v in benchmark.variants]
         yield {
             **{"compared": DATASET, "implementation": key[0], "metric": metric.name},
-            "variant": variant_words((v.name, about[v.name]) for v in benchmark.variants),
-            **_described(benchmark, metric, about, compared),
+            "variant": variant_words(variants),
+            **_described(benchmark, metric, runs[1].run, _ratio(metric, sides, key[:-1])),
             **{"reference_median": rows[0]["value"], "subject_median": rows[1]["value"]},
-            "doubts": " ".join(doubts),
-            "processes": " ".join(str(len(side.hashes(about))) for side in sides),
+            "doubts": " ".join(sorted(doubts)),
+            "processes": " ".join(str(len(side.hashes(key[:-1]))) for side in sides),
         }
 
 
 def _among(benchmark: Benchmark, side: _Read) -> Iterator[dict[str, Any]]:
     """The implementations of one side against each other at each setting, by the usual pairing."""
-    twins = {name for name, *_ in side.runs if name.endswith(PACKED_TWIN)}
-    settings = settings_of([side.experiment], without=twins)
+    keys = sorted(side.runs, key=lambda key: (key[1:], key[0]))
+    settings = [
+        [key for key in own if not key[0].endswith(PACKED_TWIN)]
+        for _, own in itertools.groupby(keys, key=lambda key: key[1:])
+    ]
     for metric, setting in itertools.product(ranked_by(benchmark), settings):
-        runs = {label: row for label, (_, row) in setting.runs.items()}
-        known = {
-            label: side.estimates.of_metric(side.experiment, row, metric.name)
-            for label, row in runs.items()
-            if (*side.experiment.key_of(row), metric.name) in side.values
-        }
-        for reference, subject in itertools.combinations(known, 2):
+        of = side.estimates.of(metric)
+        for reference, subject in itertools.combinations((k for k in setting if k in of), 2):
+            found = ratio(0, of[subject], of[reference])
             yield {
-                **{"experiment": side.experiment.name, "compared": IMPLEMENTATIONS},
-                **{"metric": metric.name, "subject": subject, "reference": reference},
-                **_described(
-                    benchmark, metric, runs[subject], ratio(0, known[subject], known[reference])
-                ),
+                **{"experiment": side.name, "compared": IMPLEMENTATIONS, "metric": metric.name},
+                **{"subject": subject[0], "reference": reference[0]},
+                **_described(benchmark, metric, side.runs[subject].run, found),
             }
 
 
-def _described(benchmark: Benchmark, metric: Metric, run: Row, found: Ratio) -> dict[str, Any]:
+def _described(benchmark: Benchmark, metric: Metric, run: Run, found: Ratio) -> dict[str, Any]:
     """A ratio by a metric at the setting of a run."""
     verdict = verdict_of(found.low, found.high)
     return {
-        **{"shape": " ".join(benchmark.describe(run)), "dtype": run["dtype"]},
-        **{"device": run["device"], "unit": metric.unit, "settings": 1, "pairs": found.pairs},
+        **{"shape": " ".join(benchmark.describe(run)), "dtype": run.dtype},
+        **{"device": run.device, "unit": metric.unit, "settings": 1, "pairs": found.pairs},
         **{"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": verdict},
         **{"samples": found.samples or None, **benchmark.all_parameters(run)},
     }
@@ -187,7 +163,7 @@ def _comparison_table(
 def _ended(shared: Sequence[Run], sides: Sequence[_Read]) -> Iterator[dict[str, Any]]:
     """The runs without a result on one side or both, with their statuses."""
     for run in shared:
-        one, other = (side.runs[tuple(run.to_row().values())]["status"] for side in sides)
+        one, other = (side.runs[tuple(run.to_row().values())].status for side in sides)
         if {one, other} != {"ok"}:
             about = {"implementation": run.implementation, "shape": " ".join(run.words)}
             yield {**about, "one": one, "other": other, **dict(run.parameters)}

@@ -132,7 +132,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
     """
     device, statuses = machine.detect_device("auto"), set[str]()
     with opened_targets([text]) as (target,):
-        for shape in shapes_of(shapes, None, device):
+        for shape in shapes_of(shapes, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)
             record = count_run(run, implementation, timeout_s)

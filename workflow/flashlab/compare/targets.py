@@ -16,7 +16,7 @@ from flashlab.benchmarks.implementations import (
     find_implementations,
     read_kernel_file,
 )
-from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
+from flashlab.checking.shapes import parse_shapes, shape_text
 from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
@@ -28,12 +28,10 @@ FOLDER = Path("results", "bench")
 """The folder of the records, which no plan, table or dataset reads."""
 
 
-def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shape]:
+def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
     """The shapes to measure, each once, in order. Raises ShapeError."""
     default = DEFAULT_SHAPE[device]
-    given = list(texts) or [shape_text(default)]
-    if sweep is not None:
-        given = [swept for text in given for swept in sweep_shape(text, sweep)]
+    given = texts or [shape_text(default)]
     names = ("batch_size", "seq_len", "num_heads", "head_dim")
     sizes = {name: [getattr(default, name)] for name in names}
     return list(dict.fromkeys(shape for text in given for shape in parse_shapes(text, **sizes)))

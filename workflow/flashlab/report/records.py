@@ -17,7 +17,7 @@ from flashlab import statistics
 from flashlab.analysis.experiment import DIRTY, ESTIMATES, IMPORTED, chosen_metrics, run_keys
 from flashlab.analysis.frames import Dataset
 from flashlab.analysis.replication import UNREPLICATED
-from flashlab.analysis.sittings import find_sittings
+from flashlab.analysis.sittings import sittings
 from flashlab.benchmarks.model import FLOPS
 from flashlab.labels import LANGUAGES, messages
 from flashlab.numbers import measured, two
@@ -106,12 +106,12 @@ def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
 
 
 def _sessions(records: pd.DataFrame) -> Iterator[str]:
-    sittings = find_sittings(cast("list[dict[str, Any]]", records.to_dict("records")))
-    known = [each for each in sittings if each.first]
-    if known:
-        first, last = min(each.first for each in known), max(each.last for each in known)
+    known = records[~records.codes.map(lambda codes: IMPORTED in codes)]
+    if len(known):
+        first, last = known.started.min(), known.started.max()
         begun, ended = (f"{stamp[:10]} {stamp[11:16]}" for stamp in (first, last))
-        yield f"{len(known)}: {begun} – {ended if ended[:10] != begun[:10] else ended[11:]} UTC"
+        said = f"{begun} – {ended if ended[:10] != begun[:10] else ended[11:]} UTC"
+        yield f"{sittings(known).nunique()}: {said}"
 
 
 def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
