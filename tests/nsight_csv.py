@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab import nsight
-from flashlab.benchmarks.counters import KERNEL_QUANTITIES
+from flashlab.benchmarks.counters import KERNEL_COUNTERS
 
 MARKER = "at::cuda::<unnamed>::spin_kernel(long)"
 HEADER = (
@@ -21,7 +21,7 @@ PREAMBLE = """\
 ==PROF== Disconnected from process 4242
 """
 
-COUNTED = tuple(quantity.name for quantity in KERNEL_QUANTITIES)
+COUNTED = tuple(KERNEL_COUNTERS)
 """The counters that attention reads of its kernels."""
 
 METRICS = nsight.metrics_for(COUNTED)

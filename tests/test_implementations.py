@@ -91,7 +91,7 @@ def test_separate_inputs_are_given_where_they_are_taken_and_packed_ones_by_the_c
         ('("a_slow_library",)', '("one", 2)', "PRELOADS"),
         ("PACKAGES =", 'INPUTS = ("both",); PACKAGES =', "INPUTS"),
         ("PACKAGES =", 'INPUTS = ("separate",); PACKAGES =', "separate_attention"),
-        ("PACKAGES =", 'TAKES = ("num_kv_heads",); PACKAGES =', "TAKES must name parameters"),
+        ("PACKAGES =", 'TAKES = ("num_kv_heads",); PACKAGES =', "needs a line such as TAKES = "),
     ],
 )
 def test_a_kernel_that_does_not_say_what_it_must_is_named(

@@ -18,11 +18,21 @@ LARGE = {
 }
 
 
+RULES = sorted(
+    {
+        module
+        for file in ROOT.glob("workflow/rules/*.smk")
+        for module in re.findall(r"^from (flashlab\S*) import", file.read_text(), re.MULTILINE)
+    }
+)
+"""What the rules import at every call of Snakemake."""
+
+
 @pytest.mark.parametrize(
     ("module", "large", "most"),
     [
         ("flashlab.__main__", set(), 170),
-        ("flashlab.plan.call", {"pydantic"}, 345),  # every call of Snakemake
+        (", ".join(RULES), {"pydantic"}, 350),
         ("flashlab.measuring.supervise", set(), 300),
         ("flashlab.analysis.tables", {"numpy", "scipy"}, 510),
         ("flashlab.story.stage", {"numpy", "pandas", "scipy"}, 900),

@@ -19,7 +19,7 @@ from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
-from flashlab.compare.comparison import read_table
+from flashlab.compare.comparison import read_compared
 from flashlab.statistics import DRAWS, Estimate
 
 NOISE = {"spread": 0.001}
@@ -134,7 +134,7 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, tmp_path: 
         side = sides[record.run.implementation == "Flash2"]
         run = replace(record.run, implementation="Flash2")
         side.setdefault(run, []).append(replace(record, run=run))
-    table = read_table(document_of(tmp_path, *sides))
+    table = read_compared(document_of(tmp_path, *sides)).table
     found = table[(table.metric == "forward_time") & table["shape"].notna()]
     assert len(found) == 4 and (found.high / found.low > 1.1).all()
 

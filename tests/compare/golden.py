@@ -120,14 +120,14 @@ def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
     kernel = find_implementations()["Flash2"]
     run = attention_run("Flash2", Shape(1, 512, 8, 512, True), "float32", "cpu")
     candidates = [
-        Candidate(Target(label, kernel), run)
+        Candidate(Target(label, kernel), run, 60.0)
         for label in ("Flash2", "HEAD~1:kernels/mine.py", "loud.py", "wrong.py", "wide.py")
     ]
     candidates[3].status, candidates[3].message = "incorrect", "relative error: out 1.8, dqkv 0.9"
     candidates[4].status, candidates[4].message = "unsupported", "head_dim 64 is not supported"
     candidates[1].warnings = [(), ({"code": "throttled"},)]
     for each in candidates[:3]:
-        each.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
+        each.peak_memory = 644.0
     ceiling, printed = Ceiling(rate, "of ceiling", "cpu"), []
     for process in range(PROCESSES):
         for each, forward, offset in zip(candidates, (2.0, 2.5, 2.02), (0, 0, 0.08), strict=False):

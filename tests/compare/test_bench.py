@@ -28,15 +28,13 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
-from flashlab.compare.bench import Order, run_bench
+from flashlab.compare.bench import run_bench
 from flashlab.compare.interleave import Candidate, measure_pass
 from flashlab.compare.looks import MIN_PAIRS
-from flashlab.compare.targets import SavedError, Target, opened_targets
+from flashlab.compare.targets import SavedError, Target, opened_targets, shapes_of
 from flashlab.files import read_json
 from flashlab.measuring import supervise
-from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.plan.watching import has_ended
-from flashlab.records import Record, RecordError, parse_record, read_record
 
 KERNEL = """
 import os, time
@@ -72,15 +70,11 @@ class Call(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """A bench that has ended: its status, what it printed and wrote, its records, kernels' calls.
-
-    The calls are in order of their ends.
-    """
+    """A bench that has ended: its status, what it printed and wrote, and the kernels' calls."""
 
     status: int
     printed: str
     document: dict[str, Any]
-    records: list[Record]
     calls: list[Call]
 
 
@@ -158,25 +152,19 @@ def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
     ended = start(root, folder, sys.executable, *targets, *order)
     printed, _ = ended.communicate()
-    records = [read_record(path) for path in sorted((folder / "results" / "bench").glob("*.json"))]
     calls = [
         Call(int(process), version, int(begin), int(end))
         for process, version, begin, end in map(
             str.split, (folder / "calls").read_text().splitlines()
         )
     ]
-    return Bench(ended.returncode, printed, read_json(folder / "said.json"), records, calls)
+    return Bench(ended.returncode, printed, read_json(folder / "said.json"), calls)
 
 
 def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
     processes = {(call.version, call.process) for call in bench.calls}
     # Four of each, and one of the kernel that is wrong; the kernel's own file never changed.
     assert Counter(version for version, _ in processes) == {"then": 4, "now": 4 + 2}
-    digests = {
-        record.protocol["place"]: record.sources["implementation_digest"]
-        for record in bench.records
-    }
-    assert digests[0] != digests[1]
 
 
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
@@ -220,10 +208,12 @@ def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing
 def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
     monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
 ) -> None:
-    entry = {"status": status, "passes": [{IMPLAUSIBLE: beyond}, {}]}
-    monkeypatch.setattr(bench_module, "_bench_shape", lambda *_: {"implementations": [entry]})
-    order = Order(["Pytorch"], [], None, None, 1.0, 0.05, False, None, None)
-    assert run_bench(order) == succeeds
+    passes = [{"pass": "forward", IMPLAUSIBLE: beyond, "share": 2.0}, {"pass": "backward"}]
+    entry = {"implementation": "A", "status": status, "message": "", "peak_memory": None}
+    described = [{**entry, "passes": passes, "warnings": None}]
+    monkeypatch.setattr(bench_module, "measure_in_turns", lambda *_: None)
+    monkeypatch.setattr(bench_module, "describe", lambda *_: described)
+    assert run_bench(["Pytorch"], [], None, [], 1.0, 0.05, None, None) == succeeds
 
 
 def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
@@ -245,14 +235,13 @@ def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench)
     assert len(turns) >= 4 * 10
 
 
-class Standing:
-    """A worker in the place of a process, which writes down whose turn it is."""
+class Standing(Candidate):
+    """One whose process is none, and which writes down whose turn it is."""
 
-    def __init__(self, name: str, turns: list[str]) -> None:
-        self.name, self.turns = name, turns
+    turns: list[str]
 
     def command(self, do: str, **_: Any) -> dict[str, Any]:
-        self.turns += [self.name] if do == "batch" else []
+        self.turns += [self.target.label] if do == "batch" else []
         return {"samples": [1e-9], "besides": 0.0}
 
 
@@ -261,49 +250,18 @@ def test_who_is_first_in_one_round_is_last_in_the_next() -> None:
     candidates = []
     for name in "AB":
         run = attention_run(name, Shape(1, 64, 2, 32, True), "float16", "cuda")
-        candidate: Any = Candidate(Target(name, find_implementations()["Pytorch"]), run)
-        candidate.worker = Standing(name, turns)
+        candidate = Standing(Target(name, find_implementations()["Pytorch"]), run, 1.0)
+        candidate.turns = turns
         candidates.append(candidate)
     measure_pass(candidates, "forward_time", 0.0, math.inf, lambda: None)
     assert "".join(turns) == "ABBA" * (MIN_PAIRS // 2)
 
 
-def test_its_records_are_of_each_process_and_hold_what_was_asked_for(bench: Bench) -> None:
-    measured = [record for record in bench.records if record.status == "ok"]
-    assert sorted((r.protocol["place"], r.process) for r in measured) == [
-        (place, process) for place in (0, 1) for process in range(4)
-    ]
-    first = next(record for record in measured if record.process == 0)
-    assert set(first.metrics) == {"forward_time", "peak_memory"}
-    assert first.gate is not None
-    assert [r.status for r in bench.records if r not in measured] == ["incorrect"] * 2
-
-
-def test_each_process_has_its_own_warnings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run = attention_run("Flash2", Shape(1, 512, 8, 512, True), "float32", "cpu")
-    candidate = Candidate(Target("Flash2", find_implementations()["Flash2"]), run)
-    candidate.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
-    candidate.batches = {"forward_time": [[[2e-3] * 3], [[2e-3] * 3]]}
-    candidate.environments = [{}, {}]
-    candidate.warnings = [(), ({"code": "throttled"},)]
-    monkeypatch.setattr(bench_module, "FOLDER", tmp_path)
-    bench_module.write_records([candidate], 1.0, "2026-11-27T00:00:00+00:00")
-    written = [read_record(path) for path in tmp_path.glob("*.json")]
-    codes = {record.process: [each["code"] for each in record.warnings] for record in written}
-    assert codes == {0: [], 1: ["throttled"]}
-
-
-def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) -> None:
-    record = next(record for record in bench.records if record.status == "ok")
-    assert record.protocol["name"] == "interleaved"
-    # Their code differs too, so that no plan asks for a file of this name.
-    digest = measuring_digest("flashlab.benchmarks.attention.measure", MEASURING_PROCESS)
-    assert record.sources["measuring_digest"] != digest
-    # And as a sampled record it would be refused.
-    document = record.to_json()
-    document["record"]["protocol"] = {"name": "sampled"}
-    with pytest.raises(RecordError, match="measures"):
-        parse_record(document, "it")
+def test_a_size_that_is_left_out_and_heads_that_share_keys_are_part_of_a_shape() -> None:
+    (usual,) = shapes_of([], "cpu")
+    found = shapes_of(["B1,N64,H8,KV2,D16,causal", "N64,full", "N64,full"], "cpu")
+    assert [shape.kv_heads for shape in found] == [2, usual.num_heads]
+    assert (found[0].head_dim, found[1].head_dim) == (16, usual.head_dim)
 
 
 SHORT = ("mine.py", "--pass", "forward", "--seconds", "0.1")
@@ -343,8 +301,6 @@ def test_a_bench_goes_on_without_its_server_and_the_next_measures_files_as_they_
     assert second.returncode == 1 and "mine.py: relative error against float64" in printed
     assert {line.split()[1] for line in calls.read_text().splitlines()} == {"two"}
     wait_until(lambda: not servers(temporary), "the servers' end")
-    records = map(read_record, (tmp_path / "results" / "bench").glob("*.json"))
-    assert {record.environment["started_warm"] for record in records} == {True}
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])

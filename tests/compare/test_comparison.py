@@ -14,13 +14,13 @@ from compare.recordings import Recording, document_of, record, runs
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.compare.circumstances import compare_ceilings
-from flashlab.compare.comparison import read_table
-from flashlab.compare.report import Comparison
+from flashlab.compare.comparison import read_compared
+from flashlab.compare.report import as_lines, texts_of
 from flashlab.files import write_json
 
 
 def single(document: dict[str, Any], metric: str = "forward_time") -> pd.DataFrame:
-    table = read_table(document)
+    table = read_compared(document).table
     of_runs = table[(table.compared == DATASET) & table["shape"].notna()]
     return of_runs[of_runs.metric == metric]
 
@@ -30,7 +30,7 @@ def test_a_row_has_the_columns_of_comparisons_csv_and_the_second_side_over_the_f
 ) -> None:
     one, other = record(runs([256]), 1), record(runs([256]), 2, factor=lambda _: 2.0, peak=20.0)
     document = document_of(tmp_path, one, other)
-    assert [*read_table(document).columns[: len(COLUMNS)]] == [*COLUMNS]
+    assert [*read_compared(document).table.columns[: len(COLUMNS)]] == [*COLUMNS]
     memory = single(document, "peak_memory").iloc[0]
     assert (memory.subject, memory.reference, memory.compared) == ("after", "before", DATASET)
     ends = (memory.ratio, memory.low, memory.high, memory.verdict)
@@ -93,7 +93,7 @@ def test_the_fastest_is_told_where_both_sides_decide_on_one(
     after: tuple[float, float], said: str, tmp_path: Path
 ) -> None:
     document = document_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after))
-    assert Comparison(document).texts["en"].conclusion.startswith(said)
+    assert texts_of(read_compared(document), "en").conclusion.startswith(said)
 
 
 def test_circumstances_count_the_processes_and_gpus_of_what_is_compared(tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: 
         for run, records in side.items():
             failed = {"status": "incorrect", "message": "wrong", "metrics": {}}
             side[run] = [replace(each, **failed) for each in records]
-    document = document_of(tmp_path, one, other)
-    assert document["comparisons"] == []
-    texts = Comparison(document).texts["en"]
+    compared = read_compared(document_of(tmp_path, one, other))
+    assert compared.about["comparisons"] == []
+    texts = texts_of(compared, "en")
     assert (texts.answer, *texts.notices) == (
         "No run has a time on both sides.",
         "Flash2 has no result at B1 N256 H8 E512 full on either side (wrong results).",
     )
-    assert Comparison(document).as_lines("en", markdown=False).startswith("Comparison of before")
+    assert as_lines(compared, "en", markdown=False).startswith("Comparison of before")

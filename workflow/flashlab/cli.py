@@ -34,8 +34,8 @@ COMMANDS = {
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
-    "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass "
-    "--seconds --margin --counters --timeout --json",
+    "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass --seconds "
+    "--margin --timeout --json",
     "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
     "compare": "flashlab.compare.command:compare "
     "one other --benchmark --format --fail-on --language",
@@ -116,7 +116,6 @@ STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
 SIDE = "`local`, a recorded dataset, a folder of records or a git revision measured here"
 
 FLAGS = {
-    "--counters": "count each pass too, as the command profile does",
     "--fail-fast": "end at the first case that fails",
     "--records": "the measured records, too",
     "--yes": "delete it",

@@ -1,19 +1,21 @@
 # submissions -> grades: checked against what is possible, in CSV and as a PDF.
 
-from flashlab_grading.order import ORDER, kept_order, order_grading
+ORDER, GRADING = FOLDER / "results" / "grading" / "order.json", {}
+if {"submissions", "pdf", "reproduce"} & PLAN.config.keys():
+    from flashlab_grading.order import kept_order, order_grading  # reads with pandas
 
-try:
-    GRADING = order_grading(PLAN.config, FOLDER) if workflow.is_main_process else kept_order()
-except call.ERRORS as error:
-    raise WorkflowError(str(error)) from None
-ORDERS.update(GRADING.get("orders", {}))
+    try:
+        GRADING = order_grading(PLAN.config, FOLDER) if workflow.is_main_process else kept_order()
+    except call.ERRORS as error:
+        raise WorkflowError(str(error)) from None
+    ORDERS.update(GRADING.get("orders", {}))
 
 
 # Submissions are not inputs, because file names may contain anything. The order is written anew at
 # every call, so every call grades afresh.
 rule grades:
     input:
-        order=str(FOLDER / ORDER),
+        order=str(ORDER),
         measured=[each["path"] for each in GRADING.get("measured", ())],
         sources=sources("flashlab_grading.sheets"),
         templates=templates("grades.html.j2", "grades.css", "report.css"),
@@ -52,7 +54,7 @@ rule publish_grades:
 # The report may have any name, so it is not an input either: the order names it.
 rule verify:
     input:
-        order=str(FOLDER / ORDER),
+        order=str(ORDER),
     log:
         "results/grading/logs/verify.log",
     localrule: True

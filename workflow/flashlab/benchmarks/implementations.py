@@ -10,7 +10,7 @@ import ast
 import difflib
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,20 +33,17 @@ one."""
 _NAMES = re.compile(r"^NAME\s*=\s*[\"'](\w+)", re.MULTILINE)
 """The NAME in a file that cannot be parsed."""
 
-
-DEFAULTS: dict[str, Any] = {
-    "LABEL_CPU": None,
-    "PACKAGES": ("torch",),
-    "PRELOADS": (),
-    "SOURCES": (),
-    "TUNED_ON": (),
-    "STORES_SCORES": False,
-    "INPUTS": (PACKED,),
-    "TAKES": {},
-    "PREVIOUS": None,
-    "IDEA": None,
+_LABEL = {"zh_TW": "…", "en": "…"}
+DECLARED: dict[str, tuple[Any, Any]] = {
+    **{"NAME": ("MyKernel", ...), "LABEL": (_LABEL, ...), "LABEL_CPU": (_LABEL, None)},
+    **{"PACKAGES": (("torch",), ("torch",)), "PRELOADS": (("flash_attn",), ())},
+    **{"SOURCES": (("lib/mine.cu",), ()), "TUNED_ON": (("NVIDIA H200",), ())},
+    **{"INPUTS": ((SEPARATE, PACKED), (PACKED,)), "STORES_SCORES": (True, False)},
+    **{"TAKES": ({"num_kv_heads": "in place"}, {}), "PREVIOUS": ("Naive", None)},
+    "IDEA": (_LABEL, None),
 }
-"""What a kernel file may declare beside NAME and LABEL."""
+"""What a kernel file declares: an example, and what it has if it does not say; it must say NAME and
+LABEL."""
 
 
 class ImplementationError(Exception):
@@ -130,39 +127,21 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
     return literals
 
 
-def _is_label(label: Any) -> bool:
-    """True if a literal is a text for each language."""
-    return (
-        isinstance(label, dict) and {"zh_TW", "en"} <= label.keys() and _are_texts(*label.values())
-    )
-
-
-def _are_texts(*literals: Any) -> bool:
-    return all(isinstance(literal, str) for literal in literals)
-
-
-def _faults(given: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the literals of a kernel file, and what they must be."""
-    label = '{"zh_TW": …, "en": …}'
-    if not (_are_texts(given.get("NAME")) and given["NAME"].isidentifier()):
-        yield 'needs a line such as NAME = "MyKernel" (a word)'
-    if not _is_label(given.get("LABEL")):
-        yield f"needs LABEL = {label}"
-    for key in ("LABEL_CPU", "IDEA"):
-        if not (given[key] is None or _is_label(given[key])):
-            yield f"{key} must be {label}"
-    for key in ("PACKAGES", "PRELOADS", "SOURCES", "TUNED_ON", "INPUTS"):
-        if not (isinstance(given[key], tuple) and _are_texts(*given[key])):
-            yield f'{key} must be a tuple such as ("torch",)'
-    if not isinstance(given["PREVIOUS"], str | None):
-        yield "PREVIOUS must be the NAME of another step, or None"
-    if not isinstance(given["STORES_SCORES"], bool):
-        yield "STORES_SCORES must be True or False"
-    takes = given["TAKES"]
-    if not (isinstance(takes, dict) and _are_texts(*takes, *takes.values())):
-        yield 'TAKES must name parameters with how, such as {"num_kv_heads": "in place"}'
-    if not given["INPUTS"] or not ENTRY_POINTS.keys() >= {*given["INPUTS"]}:
-        yield f'INPUTS must be ("{SEPARATE}",), ("{PACKED}",) or ("{SEPARATE}", "{PACKED}")'
+def _is_right(key: str, literal: Any) -> bool:
+    """True if a literal is as the example of `DECLARED`, with texts of its own."""
+    example, default = DECLARED[key]
+    if literal is default:
+        return literal is not ...
+    if type(literal) is not type(example) or isinstance(literal, bool):
+        return type(literal) is type(example)
+    texts = [*literal, *literal.values()] if isinstance(literal, dict) else literal
+    if not all(isinstance(text, str) for text in texts):
+        return False
+    if key == "INPUTS":
+        return bool(literal) and {*literal} <= {*ENTRY_POINTS}
+    if key == "NAME":
+        return bool(literal.isidentifier())
+    return example is not _LABEL or _LABEL.keys() <= literal.keys()
 
 
 def read_kernel_file(path: Path) -> Implementation:
@@ -181,9 +160,8 @@ def read_implementation(
 ) -> Implementation:
     """Read what a kernel file declares.
 
-    NAME, LABEL and the literals of `DEFAULTS`; `defaults` stand in for NAME and LABEL. IDEA and
-    PREVIOUS are those of a step beyond another one; a form of INPUTS has the function of
-    `ENTRY_POINTS`.
+    The literals of `DECLARED`; `defaults` stand in for NAME and LABEL. IDEA and PREVIOUS are those
+    of a step beyond another one; a form of INPUTS has the function of `ENTRY_POINTS`.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
     ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
@@ -195,9 +173,11 @@ def read_implementation(
         raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
         raise ImplementationError(f"{path}: {error}") from error
-    literals = {**DEFAULTS, **(defaults or {}), **_literals(tree)}
-    if fault := next(_faults(literals), None):
-        raise ImplementationError(f"{path}: {fault}")
+    given = {**(defaults or {}), **_literals(tree)}
+    literals = {key: given.get(key, default) for key, (_, default) in DECLARED.items()}
+    for key, (example, _) in DECLARED.items():
+        if not _is_right(key, literals[key]):
+            raise ImplementationError(f"{path}: needs a line such as {key} = {example!r}")
     inputs = literals["INPUTS"] if entry_point == ENTRY_POINT else ()
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     for function in (entry_point, *(ENTRY_POINTS[form] for form in inputs)):
@@ -207,8 +187,7 @@ def read_implementation(
         digest = kernel_digest(path, literals["SOURCES"])
     except KernelSourceError as error:
         raise ImplementationError(str(error)) from error
-    declared = {key.lower(): literals[key] for key in ("NAME", "LABEL", *DEFAULTS)}
-    del declared["sources"]  # which the digest covers
+    declared = {key.lower(): literals[key] for key in DECLARED if key != "SOURCES"}
     sha256 = hashlib.sha256(source).hexdigest()
     return Implementation(**declared | {"inputs": inputs}, path=path, sha256=sha256, digest=digest)
 
@@ -226,12 +205,11 @@ class Implementations(dict[str, Implementation]):
     def __init__(
         self,
         usable: Mapping[str, Implementation],
-        broken: Mapping[str, str] | None = None,
+        broken: Mapping[str, str],
         folder: str = "kernels/",
     ) -> None:
         super().__init__(usable)
-        self.broken = dict(broken or {})
-        self.folder = folder
+        self.broken, self.folder = broken, folder
 
     def __missing__(self, name: str) -> Implementation:
         close = difflib.get_close_matches(name, self, n=1)
@@ -252,9 +230,7 @@ def describe_unknown(name: str, meant: str, *known: Collection[str]) -> str:
     """
     choices = []
     for names in known:
-        folder, broken = "kernels/", dict[str, str]()
-        if isinstance(names, Implementations):
-            folder, broken = names.folder, names.broken
+        folder, broken = getattr(names, "folder", "kernels/"), getattr(names, "broken", {})
         if problem := broken.get(_plain(name)):
             return f"{problem}; so there is no implementation {name}"
         choices += [f"unusable: {problem}" for problem in dict.fromkeys(broken.values())]
@@ -306,8 +282,7 @@ def find_implementations(
     for name, sharing in by_name.items():
         if len(sharing) > 1:
             paths = ", ".join(str(implementation.path) for implementation in sharing)
-            problem = f"{paths}: all have the NAME {name}; rename all but one"
-            broken[_plain(name)] = problem
+            broken[_plain(name)] = f"{paths}: all have the NAME {name}; rename all but one"
     unique = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
     return Implementations(unique, broken, shown)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,56 +14,26 @@ from flashlab.analysis.ceilings import is_implausible, read_ceilings
 from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.analysis.replication import combine_processes
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.command import claimed_with_notice
 from flashlab.checking.shapes import shape_text
 from flashlab.compare.interleave import Batches, Candidate, measure_in_turns
 from flashlab.compare.looks import ASSUMED_SPREAD, MIN_PAIRS
-from flashlab.compare.profile import count_run, counters_text
-from flashlab.compare.targets import DTYPE, FOLDER, Target, opened_targets, shapes_of
+from flashlab.compare.targets import DTYPE, opened_targets, shapes_of
 from flashlab.compare.words import as_text, say
 from flashlab.devices import find_device
 from flashlab.files import read_json, write_json
 from flashlab.numbers import in_full, measured, percent, with_ends
 from flashlab.plan import identity
-from flashlab.records import INTERLEAVED, Measurement, Record, read_metrics, write_record
 from flashlab.statistics import estimate_median, function_interval
 
-PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
-"""The timed metrics of the passes."""
+PASSES = {m.name.removesuffix("_time"): m.name for m in ATTENTION.measured if m.work}
+"""The timed metric of each pass."""
 
 STEP_SECONDS = 60.0
 """How long a step of a process may take by default: some kernels are compiled in it."""
 
-COUNTERS_SECONDS = 300.0
-
 RECORDS = Path("results", "local", "records")
 """The folder in which a report's call keeps the ceilings that it has measured."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """The arguments of a bench, in the order of the command line's options.
-
-    `shapes` are texts such as ``B16,N1024,H32,D64,causal``. `asked` are the passes to measure, all
-    where none is. `seconds` is how long each shape is measured, `timeout_s` how long a step of a
-    process may take. `output` is a JSON file to write.
-    """
-
-    implementations: Sequence[str]
-    shapes: Sequence[str]
-    dtype: str | None
-    asked: Sequence[str] | None
-    seconds: float
-    margin: float
-    counters: bool
-    timeout_s: float | None
-    output: Path | None
-
-    @property
-    def passes(self) -> tuple[str, ...]:
-        """The timed metrics of the passes to measure."""
-        return tuple(p for p in PASSES if not self.asked or p.removesuffix("_time") in self.asked)
 
 
 @dataclass(frozen=True)
@@ -113,26 +80,19 @@ def _describe_pass(
     candidate: Candidate, name: str, margin: float, ceiling: Ceiling | None
 ) -> dict[str, Any]:
     """The measured values of a pass, by name; those that are not measured yet are left out."""
-    metric, timed = ATTENTION.metric(name), _time(candidate.batches.get(name, []))
-    described: dict[str, Any] = {"pass": name.removesuffix("_time")}
+    metric = ATTENTION.metric(PASSES[name])
+    timed = _time(candidate.batches.get(metric.name, []))
+    described: dict[str, Any] = {"pass": name}
     if timed is not None:
         assert metric.work is not None  # a pass is a timed metric
         rate = metric.work(candidate.run) / timed["milliseconds"] / 1e9
         share = rate / ceiling.rate if ceiling else None
         beyond = bool(ceiling and share and is_implausible(share, ceiling.device))
         described |= {**timed, "rate": rate, "share": share, IMPLAUSIBLE: beyond}
-    if look := candidate.looks.get(name):
+    if look := candidate.looks.get(metric.name):
         described["ratio"] = {"value": look.ratio, "low": look.low, "high": look.high}
         described |= {"verdict": look.verdict(metric, margin), "final": look.is_final}
     return described
-
-
-def _describe_warnings(processes: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any] | None:
-    """The warnings on an implementation's processes, and how many of these have any."""
-    codes = sorted({warning["code"] for warnings in processes for warning in warnings})
-    return (
-        {"codes": codes, "in": sum(map(bool, processes)), "of": len(processes)} if codes else None
-    )
 
 
 def describe(
@@ -145,23 +105,25 @@ def describe(
 
     Times are in ms, rates in TFLOP/s, memory in MiB; a `share` is that of the ceiling, a `ratio` of
     times to the first implementation's. An implausible time, by its rate, has no other verdict,
-    and neither has a ratio to one.
+    and neither has a ratio to one. `warnings` are codes, with the number of processes that have
+    any.
     """
-    described: list[dict[str, Any]] = [
-        {
+    described = []
+    for candidate in candidates:
+        codes = sorted({each["code"] for warnings in candidate.warnings for each in warnings})
+        about = {"codes": codes, "in": sum(map(bool, candidate.warnings))}
+        entry: dict[str, Any] = {
             "implementation": candidate.target.label,
             "status": candidate.status,
             "message": candidate.message,
-            "peak_memory": candidate.metrics.get("peak_memory", {}).get("value"),
+            "peak_memory": candidate.peak_memory,
             "passes": [
                 _describe_pass(candidate, name, margin, ceiling)
                 for name in (passes if candidate.status == "ok" else ())
             ],
-            "warnings": _describe_warnings(candidate.warnings),
+            "warnings": {**about, "of": len(candidate.warnings)} if codes else None,
         }
-        for candidate in candidates
-    ]
-    for entry in described:
+        described.append(entry)
         for mine, first in zip(entry["passes"], described[0]["passes"], strict=False):
             if "verdict" in mine and (mine.get(IMPLAUSIBLE) or first.get(IMPLAUSIBLE)):
                 mine["verdict"] = IMPLAUSIBLE
@@ -177,20 +139,17 @@ def _interval(numbers: Sequence[str]) -> str:
     return f"{value} [{', '.join(ends)}]" if ends else value
 
 
-def _verdict(timed: Mapping[str, Any]) -> str:
-    """A pass's verdict in words; a provisional one has a question mark."""
-    return say(timed["verdict"], "en") + ("" if timed["final"] else "?")
-
-
-def _ratio(timed: Mapping[str, Any]) -> str:
+def _compared(timed: Mapping[str, Any]) -> tuple[str, str]:
+    """A pass's ratio, and its verdict in words; a provisional one has a question mark."""
     ratio = timed["ratio"]
-    return _interval(with_ends(ratio["value"], ratio["low"], ratio["high"]))
+    verdict = say(timed["verdict"], "en") + ("" if timed["final"] else "?")
+    return _interval(with_ends(ratio["value"], ratio["low"], ratio["high"])), verdict
 
 
 def table(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> str:
     """The table, and below it the reasons for missing times, and the warnings."""
-    headings = ["implementation", "pass", ">ms", ">TFLOP/s"]
-    headings += [f">{ceiling.heading if ceiling else 'ceiling'}", ">MiB"]
+    heading = ceiling.heading if ceiling else "of ceiling"
+    headings = ["implementation", "pass", ">ms", ">TFLOP/s", f">{heading}", ">MiB"]
     if len(described) > 1:
         headings += [f">time / that of {described[0]['implementation']}", "verdict"]
     rows, below = list[list[str]](), list[str]()
@@ -206,138 +165,43 @@ def table(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> st
                 share = "–" if timed["share"] is None else percent(timed["share"])
                 row[2:] = [_interval(with_ends(triple, most=4)), measured(timed["rate"]), share]
             row.append(in_full(round(memory, 1), 1) if memory and not position else "")
-            rows.append([*row, *([_ratio(timed), _verdict(timed)] if "ratio" in timed else [])])
-        beyond = [timed for timed in entry["passes"] if timed.get(IMPLAUSIBLE)]
-        if beyond and ceiling:
-            named = ", ".join(f"{timed['pass']} at {percent(timed['share'])}" for timed in beyond)
-            below.append(
-                f"{name}: {named} {ceiling.heading}, which this device cannot do: a time is wrong, "
-                "or the ceiling was measured too low; no verdict rests on it"
-            )
+            rows.append([*row, *(_compared(timed) if "ratio" in timed else ())])
+            if timed.get(IMPLAUSIBLE):
+                below.append(
+                    f"{name}: {timed['pass']} at {percent(timed['share'])} {heading}, which this "
+                    "device cannot do: a time is wrong, or the ceiling was measured too low; no "
+                    "verdict rests on it"
+                )
         if warned := entry["warnings"]:
             codes = ", ".join(warned["codes"])
             below.append(f"{name}: {codes} in {warned['in']} of {warned['of']} processes")
     return "\n".join([as_text(rows, headings), *(["", *below] if below else [])])
 
 
-def _verdicts(described: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The verdicts that are known, by implementation and pass, with their ratios."""
-    return {
-        f"{entry['implementation']} {timed['pass']}": f"{_verdict(timed)} {_ratio(timed)}"
-        for entry in described
-        for timed in entry["passes"]
-        if "ratio" in timed
-    }
-
-
-def _say_doing(what: str) -> None:
-    """Say on a terminal what is being done, in a line that the next one takes the place of."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
-
-
 # Measuring
 
 
-def write_records(candidates: Sequence[Candidate], seconds: float, started: str) -> None:
-    """Write the records of implementations that were measured in turns into `FOLDER`.
-
-    There is one for each process, and a single one of a failure. Measuring the same again replaces
-    them.
-    """
-    labels = [candidate.target.label for candidate in candidates]
-    for position, candidate in enumerate(candidates):
-        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": position}
-        implementation, environments = candidate.target.implementation, candidate.environments
-        ok = candidate.status == "ok"
-        for process in range(len(environments) if ok else 1):
-            # Memory was measured in the first.
-            metrics = read_metrics(candidate.metrics) if ok and process == 0 else {}
-            for name, processes in candidate.batches.items() if ok else ():
-                calls = [s * 1e3 for s in itertools.chain.from_iterable(processes[process])]
-                metrics[name] = Measurement(statistics.median(calls), tuple(calls), "time")
-            decided_by = identity.identity(
-                ATTENTION, candidate.run, protocol, implementation, process
-            )
-            record = Record(
-                benchmark=ATTENTION.name,
-                run=candidate.run,
-                status=candidate.status,
-                message=candidate.message,
-                protocol=protocol,
-                metrics=metrics,
-                gate=None if process else candidate.gate,
-                warnings=tuple(candidate.warnings[process]) if ok else (),
-                environment=environments[process if ok else -1] if environments else {},
-                sources=identity.sources(decided_by, implementation),
-                started=started,
-            )
-            write_record(FOLDER / identity.record_name(candidate.run, decided_by), record)
-
-
-def _print_counters(candidates: Sequence[Candidate], device: str) -> None:
-    """Count the passes of each implementation that was measured, and print the counters."""
-    counted = {
-        candidate.target.label: count_run(
-            candidate.run, candidate.target.implementation, COUNTERS_SECONDS
-        )
-        for candidate in candidates
-        if candidate.status == "ok"
-    }
-    for label, record in counted.items():
-        if record.status != "ok":
-            print(f"counters of {label}: {record.status}: {record.message}")
-    if any(record.status == "ok" for record in counted.values()):
-        print(counters_text(counted, device))
-
-
-def _bench_shape(
-    order: Order, targets: Sequence[Target], shape: Shape, device: str
-) -> dict[str, Any]:
-    """Measure one shape, print its verdicts and its table; returns what was printed as JSON."""
-    dtype, name = order.dtype or DTYPE[device], machine.device_name(device)
-    candidates = [
-        Candidate(target, attention_run(target.implementation.name, shape, dtype, device))
-        for target in targets
-    ]
-    ceiling, begun, told = find_ceiling(device, name, dtype), time.monotonic(), dict[str, str]()
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    labels = " against ".join(target.label for target in targets)
-    print(f"{labels}: {shape_text(shape)} {dtype} on {name}", flush=True)
-
-    def known() -> list[dict[str, Any]]:
-        return describe(candidates, order.passes, order.margin, ceiling)
-
-    def saying(doing: str) -> None:
-        _say_doing("")
-        for which, verdict in _verdicts(known()).items():
-            if verdict.split()[0] != told.get(which, "-").split()[0]:
-                print(f"after {time.monotonic() - begun:.1f} s: {which} {verdict}", flush=True)
-            told[which] = verdict
-        _say_doing(doing)
-
-    with claimed_with_notice(device) as variables:
-        limit = order.timeout_s or STEP_SECONDS
-        measure_in_turns(
-            ATTENTION, candidates, order.passes, order.seconds, variables, limit, saying
-        )
-    saying("")
-    write_records(candidates, order.seconds, started)
-    print("", table(known(), ceiling), f"after {time.monotonic() - begun:.1f} s\n", sep="\n")
-    if order.counters:
-        _print_counters(candidates, device)
-    return {
-        "shape": shape_text(shape),
-        "dtype": dtype,
-        "device": name,
-        "ceiling": asdict(ceiling) if ceiling else None,
-        "margin": order.margin,
-        "implementations": known(),
-    }
-
-
-def run_bench(order: Order) -> bool:
+def run_bench(
+    implementations: Sequence[str],
+    shapes: Sequence[str],
+    dtype: str | None,
+    asked: Sequence[str],
+    seconds: float,
+    margin: float,
+    timeout_s: float | None,
+    output: Path | None,
+) -> bool:
     """Measure and print; whether every one was right, could be measured, and is plausible.
+
+    Args:
+        implementations: as `targets.opened_targets` takes them.
+        shapes: such as ``B16,N1024,H32,D64,causal``; the device's usual one where none is.
+        dtype: of the inputs; the device's usual one where it is None.
+        asked: the passes to measure, all where none is.
+        seconds: how long each shape is measured.
+        margin: difference up to which two times are equal.
+        timeout_s: how long a step of a process may take.
+        output: JSON file to write.
 
     Raises:
         ImplementationError: an argument names no implementation.
@@ -345,11 +209,44 @@ def run_bench(order: Order) -> bool:
         SavedError: an implementation's file was saved while it was measured.
     """
     device = machine.detect_device("auto")
-    with opened_targets(order.implementations) as targets:
-        shapes = shapes_of(order.shapes, device)
-        described = [_bench_shape(order, targets, shape, device) for shape in shapes]
-    if order.output:
-        write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
-    entries = [entry for shape in described for entry in shape["implementations"]]
+    dtype, name = dtype or DTYPE[device], machine.device_name(device)
+    passes = [each for each in PASSES if not asked or each in asked]
+    ceiling, limit = find_ceiling(device, name, dtype), timeout_s or STEP_SECONDS
+    documents, entries = list[dict[str, Any]](), list[dict[str, Any]]()
+
+    def bench(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+        """Measure at one shape: print its verdicts and its table."""
+        begun, told = time.monotonic(), dict[str, str]()
+
+        def looked() -> None:
+            for entry in describe(candidates, passes, margin, ceiling):
+                for timed in entry["passes"]:
+                    which = f"{entry['implementation']} {timed['pass']}"
+                    ratio, verdict = _compared(timed) if "ratio" in timed else ("", "")
+                    if verdict != told.setdefault(which, ""):
+                        passed = f"after {time.monotonic() - begun:.1f} s"
+                        print(f"{passed}: {which} {verdict} {ratio}", flush=True)
+                    told[which] = verdict
+
+        with claimed_with_notice(device) as variables:
+            timed = [PASSES[each] for each in passes]
+            measure_in_turns(ATTENTION, candidates, timed, seconds, variables, looked)
+        described = describe(candidates, passes, margin, ceiling)
+        print("", table(described, ceiling), sep="\n")
+        print(f"after {time.monotonic() - begun:.1f} s\n", flush=True)
+        return described
+
+    with opened_targets(implementations) as targets:
+        for shape in shapes_of(shapes, device):
+            labels = " against ".join(target.label for target in targets)
+            print(f"{labels}: {shape_text(shape)} {dtype} on {name}", flush=True)
+            runs = [attention_run(t.implementation.name, shape, dtype, device) for t in targets]
+            both = zip(targets, runs, strict=True)
+            entries += (described := bench([Candidate(*each, limit) for each in both]))
+            about = {"shape": shape_text(shape), "dtype": dtype, "device": name, "margin": margin}
+            about["ceiling"] = asdict(ceiling) if ceiling else None
+            documents.append({**about, "implementations": described})
+    if output:
+        write_json(output, {"benchmark": ATTENTION.name, "shapes": documents})
     implausible = any(timed.get(IMPLAUSIBLE) for entry in entries for timed in entry["passes"])
     return {entry["status"] for entry in entries} <= {"ok", "unsupported"} and not implausible

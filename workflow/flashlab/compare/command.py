@@ -12,26 +12,26 @@ from flashlab.usage import UsageError, require_torch
 
 
 def bench(*options: Any) -> int:
-    """Bench as `bench.Order` says; 0 where every one was right, measured and plausible."""
+    """As `bench.run_bench`; 0 where every one was right, measured and plausible."""
     from flashlab.measuring.supervise import start_server
 
     require_torch()
     start_server(os.getpid())  # before the imports below, which take a while too
-    from flashlab.compare.bench import Order, run_bench
+    from flashlab.compare.bench import run_bench
 
     try:
-        return 0 if run_bench(Order(*options)) else 1
+        return 0 if run_bench(*options) else 1
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
 
 
-def profile(name: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> int:
-    """Count the passes of one implementation; 1 where not all could be counted."""
+def profile(*options: Any) -> int:
+    """As `profile.profile`; 1 where not all could be counted."""
     require_torch()
     from flashlab.compare.profile import profile
 
     try:
-        return 0 if profile(name, shapes, dtype, timeout_s) else 1
+        return 0 if profile(*options) else 1
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
 
@@ -41,17 +41,14 @@ def compare(
 ) -> int:
     """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.compare.comparison import compare
-    from flashlab.compare.report import Comparison
+    from flashlab.compare.comparison import compare, read_compared
+    from flashlab.compare.report import as_lines, runs
     from flashlab.compare.sides import find_side
     from flashlab.files import json_text
 
     benchmark = find_benchmark(name)
-    comparison = Comparison(compare(find_side(one, benchmark), find_side(other, benchmark)))
-    told = (
-        json_text(comparison.document)
-        if form == "json"
-        else comparison.as_lines(language, form == "markdown")
-    )
+    document = compare(find_side(one, benchmark), find_side(other, benchmark))
+    c = read_compared(document)
+    told = json_text(document) if form == "json" else as_lines(c, language, form == "markdown")
     print(told, end="")
-    return 1 if comparison.runs(fail_on) else 0
+    return 1 if runs(c, fail_on) else 0

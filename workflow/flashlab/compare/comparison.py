@@ -18,7 +18,7 @@ from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Key, Runs, run_keys
-from flashlab.analysis.ratios import Ratio, ratio, verdict_of
+from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.analysis.tables import metric_rows, read_runs
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -30,12 +30,13 @@ from flashlab.runs import Run
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
 
-ABOUT = ("implementation", "group", "sizes", "shape", "dtype", "device")
+ABOUT = (
+    *("implementation", "group", "sizes", "shape", "dtype", "device"),
+    *("reference_median", "subject_median", "unit", "processes"),
+)
 """Columns besides those of comparisons.csv: the implementation (none of a row that pools several),
-its group, its class of sizes (`flashlab.story.compare`), and the shape in short."""
-
-VALUES = ("reference_median", "subject_median", "unit", "processes")
-"""Columns of a single run's row: the metric on both sides, and the processes of each."""
+its group, its class of sizes (`flashlab.story.compare`), the shape in short; and of a single run
+the metric on both sides, and the processes of each."""
 
 
 class _Read:
@@ -72,7 +73,7 @@ def _ratio(metric: Metric, sides: Sequence[_Read], key: Key) -> Ratio:
         rows = [side.values[(*key, metric.name)] for side in sides]
         one, other = (row["value"] for row in rows)
         (least, most), (low, high) = (
-            (row["value"], row["value"]) if row["low"] is None else (row["low"], row["high"])
+            [row["value"] if row[end] is None else row[end] for end in ("low", "high")]
             for row in rows
         )
         return Ratio(0, other / one, low / most, high / least, 0)
@@ -92,7 +93,7 @@ def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, 
         doubts = set[str]() if metric.exact else {warning["code"] for warning in warnings}
         variants = [(v.name, runs[1].run[v.name]) for v in benchmark.variants]
         yield {
-            **{"compared": DATASET, "implementation": key[0], "metric": metric.name},
+            **{"compared": DATASET, "implementation": key[0]},
             "variant": variant_words(variants),
             **_described(benchmark, metric, runs[1].run, _ratio(metric, sides, key[:-1])),
             **{"reference_median": rows[0]["value"], "subject_median": rows[1]["value"]},
@@ -113,7 +114,7 @@ def _among(benchmark: Benchmark, side: _Read) -> Iterator[dict[str, Any]]:
         for reference, subject in itertools.combinations((k for k in setting if k in of), 2):
             found = ratio(0, of[subject], of[reference])
             yield {
-                **{"experiment": side.name, "compared": IMPLEMENTATIONS, "metric": metric.name},
+                **{"experiment": side.name, "compared": IMPLEMENTATIONS},
                 **{"subject": subject[0], "reference": reference[0]},
                 **_described(benchmark, metric, side.runs[subject].run, found),
             }
@@ -121,36 +122,33 @@ def _among(benchmark: Benchmark, side: _Read) -> Iterator[dict[str, Any]]:
 
 def _described(benchmark: Benchmark, metric: Metric, run: Run, found: Ratio) -> dict[str, Any]:
     """A ratio by a metric at the setting of a run."""
-    verdict = verdict_of(found.low, found.high)
     return {
-        **{"shape": " ".join(benchmark.describe(run)), "dtype": run.dtype},
-        **{"device": run.device, "unit": metric.unit, "settings": 1, "pairs": found.pairs},
-        **{"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": verdict},
+        **{"metric": metric.name, "unit": metric.unit, "settings": 1, "pairs": found.pairs},
+        **{"shape": " ".join(run.words), "dtype": run.dtype, "device": run.device},
+        **{"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": found.verdict},
         **{"samples": found.samples or None, **benchmark.all_parameters(run)},
     }
 
 
 def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     """Rows with all columns of the table, whole numbers as such."""
-    parameters = [p.name for p in benchmark.parameters]
     whole = [p.name for p in benchmark.parameters if p.kind is int]
-    whole += ["settings", "pairs", "samples"]
-    table = rows.reindex(columns=[*COLUMNS, *parameters, *ABOUT, *VALUES])
-    if rows.empty:
-        table = table.astype(object)
-    return table.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
+    table = rows.reindex(columns=[*COLUMNS, *(p.name for p in benchmark.parameters), *ABOUT])
+    table = table.astype(object) if rows.empty else table
+    numbers = dict.fromkeys([*whole, "settings", "pairs", "samples"], "Int64")
+    return table.astype(numbers).reset_index(drop=True)
 
 
 def _comparison_table(
-    benchmark: Benchmark, names: tuple[str, str], sides: Sequence[_Read]
+    benchmark: Benchmark, names: Sequence[str], sides: Sequence[_Read]
 ) -> pd.DataFrame:
     """Every comparison of two sides that have the same runs.
 
     Returns:
-        The columns of comparisons.csv, the benchmark's parameters, `ABOUT` and `VALUES`.
-        ``compared`` is ``dataset`` where a run of the second side, the subject, is compared with
-        that of the first, or several pooled (`story.compare.with_pooled`), and
-        ``implementations`` where two of one side (``experiment``) are.
+        The columns of comparisons.csv, the benchmark's parameters, and `ABOUT`. ``compared`` is
+        ``dataset`` where a run of the second side, the subject, is compared with that of the first,
+        or several pooled (`story.compare.with_pooled`), and ``implementations`` where two of one
+        side (``experiment``) are.
     """
     table = pd.DataFrame(_across(benchmark, sides))
     if table.empty:
@@ -169,15 +167,6 @@ def _ended(shared: Sequence[Run], sides: Sequence[_Read]) -> Iterator[dict[str, 
             yield {**about, "one": one, "other": other, **dict(run.parameters)}
 
 
-def _only(runs: Sequence[Run], shared: Sequence[Run]) -> list[dict[str, Any]]:
-    """The runs of a side that are not shared, by implementation."""
-    alone = sorted({*runs} - {*shared})
-    return [
-        {"implementation": name, "shapes": [" ".join(run.words) for run in mine]}
-        for name, mine in itertools.groupby(alone, key=lambda run: run.implementation)
-    ]
-
-
 def _described_side(name: str, side: _Read) -> dict[str, Any]:
     """A side's name, devices, and when its last record was measured."""
     devices = {record.environment.get("device_name") for record in side.records}
@@ -193,8 +182,8 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         RecordError: a record is missing or damaged.
     """
     benchmark, names = find_benchmark(one["benchmark"]), (one["name"], other["name"])
-    runs = [[Run.of(benchmark, each["run"]) for each in s["records"]] for s in (one, other)]
-    shared = sorted({*runs[0]} & {*runs[1]})
+    runs = [{Run.of(benchmark, each["run"]) for each in s["records"]} for s in (one, other)]
+    shared = sorted(runs[0] & runs[1])
     if not shared:
         kinds = [" and ".join(sorted({f"{r.dtype} on {r.device}" for r in of})) for of in runs]
         raise SideError(
@@ -204,6 +193,9 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         )
     sides = [_read(side, shared) for side in (one, other)]
     table = _comparison_table(benchmark, names, sides)
+    alone = [
+        itertools.groupby(sorted(of - {*shared}), lambda run: run.implementation) for of in runs
+    ]
     ceilings = [one["ceilings"], other["ceilings"]]
     about = {
         "benchmark": benchmark.name,
@@ -213,18 +205,20 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         "environments": compare_circumstances([side.records for side in sides]),
         "ceilings": compare_ceilings(ceilings, {run.dtype for run in shared}),
         "ended": list(_ended(shared, sides)),
-        "only": [_only(of, shared) for of in runs],
+        "only": [
+            [{"implementation": n, "shapes": [" ".join(r.words) for r in mine]} for n, mine in each]
+            for each in alone
+        ],
     }
-    told = story(Compared(benchmark, table, about))
-    observations = [observation.to_json() for observation in told]
+    told = [each.to_json() for each in story(Compared(benchmark, table, about))]
     rows = [as_json(row) for row in records_of(table)]
-    return {**about, "observations": observations, "comparisons": rows}
+    return {**about, "observations": told, "comparisons": rows}
 
 
-def read_table(document: Mapping[str, Any]) -> pd.DataFrame:
-    """The table of a comparison that was written (`compare`)."""
-    rows = pd.DataFrame(document["comparisons"])
-    return _typed(rows, find_benchmark(document["benchmark"]))
+def read_compared(document: Mapping[str, Any]) -> Compared:
+    """A comparison that was written (`compare`), with its table."""
+    benchmark = find_benchmark(document["benchmark"])
+    return Compared(benchmark, _typed(pd.DataFrame(document["comparisons"]), benchmark), document)
 
 
 def write_comparison(plan_file: Path, output: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from flashlab.compare.report import FIGURE, Comparison
+from flashlab.compare.comparison import read_compared
+from flashlab.compare.report import FIGURE
 from flashlab.figures import style
 from flashlab.figures.labels import title_metric
 from flashlab.files import read_json
@@ -64,7 +65,7 @@ def draw_comparison(comparison_file: Path, folder: Path) -> None:
     """Write the forest plot of a comparison into a folder, if it has any times: `FIGURE`."""
     document = read_json(comparison_file)
     folder.mkdir(parents=True, exist_ok=True)
-    compared = Comparison(document).compared
+    compared = read_compared(document)
     if len(compared.single):
         with style.drawing():
             figure = draw_forest(compared, document["margin"], document["languages"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,17 +25,14 @@ DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8
 
 DTYPE = {"cuda": "float16", "cpu": "float32"}
 
-FOLDER = Path("results", "bench")
-"""The folder of the records, which no plan, table or dataset reads."""
-
 
 def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
     """The shapes to measure, each once, in order. Raises ShapeError."""
     default = DEFAULT_SHAPE[device]
-    given = texts or [shape_text(default)]
     names = ("batch_size", "seq_len", "num_heads", "head_dim")
     sizes = {name: [getattr(default, name)] for name in names}
-    return list(dict.fromkeys(shape for text in given for shape in parse_shapes(text, **sizes)))
+    every = [parse_shapes(text, **sizes) for text in texts or [shape_text(default)]]
+    return list(dict.fromkeys(itertools.chain(*every)))
 
 
 class SavedError(Exception):
@@ -53,7 +51,9 @@ class Target:
         with suppress(ImplementationError, OSError):
             if read_kernel_file(self.implementation.path).digest == self.implementation.digest:
                 return
-        raise SavedError(f"{self.label} was saved while it was measured, so nothing was recorded")
+        raise SavedError(
+            f"{self.label} was saved while it was measured, so its times are of no one code"
+        )
 
 
 def _read_revision(revision: str, path: str, folder: Path) -> Implementation:

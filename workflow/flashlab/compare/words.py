@@ -13,9 +13,9 @@ from flashlab.story.compare import TIMES
 EQUAL, INCONCLUSIVE = "equal", "inconclusive"
 FAILED, MENDED = "failed", "mended"
 LOSSES, GAINS = ("slower", "worse"), ("faster", "better")
-STATED = (FAILED, *LOSSES, MENDED, *GAINS)
-"""The words that state a difference, the most pressing first: ``failed`` is a run that had a result
-on the first side alone."""
+STATED, UNSTATED = (FAILED, *LOSSES, MENDED, *GAINS), (INCONCLUSIVE, EQUAL)
+"""The words that state a difference, the most pressing first, and those that do not: ``failed`` is
+a run that had a result on the first side alone."""
 
 
 def verdict_word(verdict: str, metric: Metric) -> str:
@@ -23,7 +23,7 @@ def verdict_word(verdict: str, metric: Metric) -> str:
 
     A verdict that states no difference is its own word.
     """
-    if verdict in (EQUAL, INCONCLUSIVE):
+    if verdict in UNSTATED:
         return verdict
     gained = (verdict == "above") == metric.higher_is_better
     return (GAINS if gained else LOSSES)[0 if metric.unit in TIMES else 1]

@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.counters import counters_of
+from flashlab.benchmarks.counters import KERNEL_COUNTERS, OPERATOR_COUNTERS, counters_of
 from flashlab.benchmarks.model import (
     Account,
     Benchmark,
@@ -184,7 +184,10 @@ ATTENTION = Benchmark(
     measure="flashlab.benchmarks.attention.measure",
     packed_protocols=("lab5",),
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
-    counters=counters_of({f"{name}_time": (name, words) for name, words in PASSES.items()}),
+    counters=counters_of(
+        {f"{name}_time": name for name in PASSES},
+        {"cuda": KERNEL_COUNTERS, "cpu": OPERATOR_COUNTERS},
+    ),
     naive="Pytorch",
     gated={"out": texts("前向輸出", "forward output"), "dqkv": texts("反向梯度", "gradient")},
     top_level_keys=course_keys,
