@@ -36,12 +36,8 @@ class Reading(NamedTuple):
     calls: int
 
 
-def spans(readings: Sequence[Reading], batch_seconds: float) -> tuple[dict[str, Any], float] | None:
-    """The energy of a call in J, as a metric of a record, over spans between readings.
-
-    Beside it a sample's resolution as a share of it: the calls of a span are uncertain by those of
-    one batch at either end. None where there is no whole span.
-    """
+def spans(readings: Sequence[Reading]) -> dict[str, Any] | None:
+    """The energy of a call in J, as a metric of a record; None where there is no whole span."""
     ends = list(readings[:1])
     for reading in readings[1:]:
         is_long = reading.seconds - ends[-1].seconds >= SPAN_SECONDS
@@ -50,8 +46,7 @@ def spans(readings: Sequence[Reading], batch_seconds: float) -> tuple[dict[str, 
     if len(ends) < 2:
         return None
     samples = [(b.joules - a.joules) / (b.calls - a.calls) for a, b in pairwise(ends)]
-    metric = {"unit": "J", "value": median(samples), "samples": samples, "stopped": "time"}
-    return metric, batch_seconds / median(b.seconds - a.seconds for a, b in pairwise(ends))
+    return {"unit": "J", "value": median(samples), "samples": samples, "stopped": "time"}
 
 
 def consumed() -> float | None:
@@ -66,7 +61,7 @@ def consumed() -> float | None:
         return None
 
 
-def measure_energy(timed: Pass, seconds: float) -> tuple[dict[str, Any], float] | None:
+def measure_energy(timed: Pass, seconds: float) -> dict[str, Any] | None:
     """The energy of a call of a pass (`spans`), run back to back for about so many seconds.
 
     L2 is not flushed between the calls, as a buffer's overwriting takes energy too. None where the
@@ -91,4 +86,4 @@ def measure_energy(timed: Pass, seconds: float) -> tuple[dict[str, Any], float] 
         elapsed = perf_counter() - begin
         if joules != before and elapsed >= SETTLE_SECONDS:
             readings.append(Reading(elapsed, joules, calls))
-    return spans(readings, elapsed * batch / calls)
+    return spans(readings)

@@ -50,7 +50,7 @@ class _Forward:
     """A forward pass over and over, on prepared inputs or on numbers never seen.
 
     Inputs change in their storage, and PyTorch's version of it stays: an answer that was kept for a
-    tensor is a wrong one afterwards. `given` are numbers never seen, where those are in it now.
+    tensor is a wrong one afterwards. `given` are the numbers never seen, where those are in it now.
     """
 
     def __init__(self, kernel: ModuleType, run: Mapping[str, Any]) -> None:
@@ -62,19 +62,20 @@ class _Forward:
         self.run = lambda: attention(*inputs, causal)
         self.prepared: list[Prepared] = []
         self.now: Prepared | None = None
-        self.given: list[torch.Tensor] = []
+        self.given = [torch.empty_like(x) for x in inputs]  # to allocate may wait for the device
         self._random = torch.Generator(run["device"])  # a kernel may seed torch's
         self._random.seed()
 
-    def fill(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        """Put random numbers into tensors; returns copies."""
-        return [x.data.normal_(generator=self._random).clone() for x in tensors]
+    def fill(self, tensors: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> None:
+        """Put random numbers into tensors and into copies of them."""
+        for x, copy in zip(tensors, copies, strict=True):
+            copy.data.copy_(x.data.normal_(generator=self._random))
 
     def renew(self, is_new: bool) -> None:
         """Other inputs in the same storage."""
         if is_new:
-            self.now, self.given = None, []  # both copies may not fit
-            self.given = self.fill(*self.inputs)
+            self.now = None
+            self.fill(self.inputs, self.given)
             return
         if not self.prepared:
             self.prepared = [Prepared(*self._given, with_head=not i) for i in range(PREPARED)]
@@ -102,7 +103,7 @@ class _Backward:
     def __init__(self, forward: _Forward) -> None:
         self.forward = forward
         self.out: Any = forward.run()
-        self.grad = torch.randn_like(self.out)
+        self.grad, self.given_grad = torch.randn_like(self.out), torch.empty_like(self.out)
 
     def clear(self) -> None:
         """No gradients."""
@@ -125,7 +126,7 @@ class _Backward:
         self.forward.renew(is_new)
         now = self.forward.now
         if now is None:
-            (self.given_grad,) = self.forward.fill(self.grad)
+            self.forward.fill([self.grad], [self.given_grad])
             return
         now.put_grad(self.grad)
         if not now.first:
@@ -184,8 +185,8 @@ def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[
     return {"again": {"calls": calls, "heads": compared["heads"], "errors": compared["errors"]}}
 
 
-def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> Any:
-    """Energies of both passes as metrics, and their resolutions; none where no device tells.
+def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Energies of both passes as metrics; none where no device tells.
 
     Each pass runs for so many seconds.
     """
@@ -193,11 +194,7 @@ def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -
         name.replace("time", "energy"): energy.measure_energy(timed, seconds)
         for name, timed in passes(kernel, run)
     }
-    known = {name: found for name, found in measured.items() if found}
-    if len(known) < len(measured):
-        return {}, {}
-    resolutions = {name: resolution for name, (_, resolution) in known.items()}
-    return {name: metric for name, (metric, _) in known.items()}, resolutions
+    return measured if all(measured.values()) else {}
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
@@ -220,11 +217,10 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     again = check_again(kernel, run, calls)
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
-    energies, resolutions = measure_energy(kernel, run, seconds) if seconds else ({}, {})
+    energies = measure_energy(kernel, run, seconds) if seconds else {}
     details = {
         "clocks": {name: timing.clocks for name, timing in timings.items() if timing.clocks},
         "page_faults": {name: timing.faults for name, timing in timings.items() if timing.faults},
-        "energy_resolution": resolutions,
     }
     times = {name: timing.to_json() for name, timing in timings.items()}
     warnings = environment.timing_warnings(timings)
