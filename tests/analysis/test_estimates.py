@@ -13,8 +13,7 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import INPUTS_DIFFER
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.ratios import LATER_ERROR, ratio
-from flashlab.analysis.replication import interval_of
-from flashlab.statistics import CONFIDENCE, function_estimate
+from flashlab.statistics import CONFIDENCE, function_estimate, interval_of
 
 NOISE = {"spread": 0.001}
 CALM, WILD = [1.0, 1.001, 1.002], [1.0, 1.06, 0.97]

@@ -10,6 +10,7 @@ PYTHONPATH=tests python -m golden.texts
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import sys
@@ -25,7 +26,6 @@ from golden.verdicts import folded, verdicts_of
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
-from flashlab.analysis.comparison_rows import Comparison, read_comparisons
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.config import Layer, read_layer
@@ -53,7 +53,7 @@ VERDICTS = "verdicts"
 class Made:
     """A report of which golden texts are taken: its HTML page, and its verdicts."""
 
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[Mapping[str, str]]
     html: str
 
     def texts(self) -> dict[str, str]:
@@ -188,7 +188,8 @@ def _composed(home: Path, ceilings: Path | None) -> Report:
 
 def _made(report: Report, home: Path) -> Made:
     """A report as the HTML of its PDF."""
-    return Made(read_comparisons(home / COMPARISONS), to_html(report))
+    with home.joinpath(COMPARISONS).open(encoding="utf-8", newline="") as table:
+        return Made([*csv.DictReader(table)], to_html(report))
 
 
 def html_of(home: Path, ceilings: Path | None) -> str:

@@ -11,22 +11,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from flashlab.analysis.comparison_rows import Comparison
+CELLS = ("compared", "variant", "metric", "subject", "reference", "value", "verdict")
 
 
-def comparison_rows(comparisons: Iterable[Comparison]) -> list[str]:
+def comparison_rows(comparisons: Iterable[Mapping[str, str]]) -> list[str]:
     """A row for each comparison, in the order of the table."""
     return [
-        " | ".join(
-            (
-                *(row.experiment or "all", row.compared, row.variant, row.metric),
-                *(row.subject, row.reference, "" if row.value is None else str(row.value)),
-                *(row.verdict, f"{row.ratio:.3g}"),
-            )
-        )
+        " | ".join([row["experiment"] or "all", *map(row.get, CELLS), f"{float(row['ratio']):.3g}"])
         for row in comparisons
     ]
 
@@ -44,6 +38,6 @@ def folded(rows: Sequence[str]) -> list[str]:
     return lines
 
 
-def verdicts_of(comparisons: Iterable[Comparison]) -> str:
+def verdicts_of(comparisons: Iterable[Mapping[str, str]]) -> str:
     """All rows of a dataset."""
     return "".join(f"{row}\n" for row in comparison_rows(comparisons))

@@ -67,7 +67,7 @@ class PlantedReport:
 
     def tabulate(self, folder: Path) -> list[Path]:
         """Write the plan, the records and the tables into a folder; the experiments' plans."""
-        config = {"anonymous": False, **self.config}
+        config = {"anonymous": False, "quick": False, **self.config}
         experiments = experiments_of(config, self.benchmark, self.kind)
         kernels = self.implementations or implementations_of(self.benchmark)
         records, counters = folder / "records", dict[Run, Entry]()

@@ -13,7 +13,7 @@ import pytest
 from analysis.deriving import rows_of
 from planted.experiments import SIZES, Planter
 
-from flashlab.analysis.comparison_rows import read_comparisons
+from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET
 from flashlab.analysis.stage import make_tables
 from flashlab.story.stage import observe
@@ -84,8 +84,8 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(planter: Planter, tmp_pa
     runs = {"Pytorch": {**times, 4096: "error"}, "Flash2": {**times, 4096: "incorrect"}}
     planter.write_experiment(runs)
     tabulated(tmp_path)
-    values = {row.value for row in read_comparisons(tmp_path / COMPARISONS)}
-    assert values == {*SIZES, None}
+    values = read_comparisons(tmp_path / COMPARISONS)["value"]
+    assert {*values.dropna()} == {*SIZES} and values.isna().any()
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(9.0, "below"), (1.08, "inconclusive")])

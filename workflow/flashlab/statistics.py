@@ -218,8 +218,6 @@ _DRAWN = tuple(i / (DRAWS + 1) for i in range(1, DRAWS + 1))
 WITHIN_TICK: Floats = (np.array(_DRAWN) - 0.5) / CONFIDENCE
 """Ticks around what a clock says: their 95% interval is half a tick on each side."""
 
-_OUTSIDE = round((DRAWS + 1) * (1 - CONFIDENCE) / 2)
-
 
 def median_interval(samples: Sequence[float]) -> Interval:
     """The median with its 95% interval, whatever the distribution, from samples in time's order."""
@@ -322,11 +320,16 @@ def function_estimate(function: Callable[..., Floats], estimates: Sequence[Estim
     )
 
 
+def interval_of(estimate: Estimate, error: float = 1 - CONFIDENCE) -> tuple[float, float] | None:
+    """Its interval, which misses the truth with a probability of `error`; None for few samples."""
+    if estimate.quantiles is None:
+        return None
+    outside = round((DRAWS + 1) * error / 2)  # on either side
+    return float(estimate.quantiles[outside - 1]), float(estimate.quantiles[-outside])
+
+
 def function_interval(
     function: Callable[..., Floats], estimates: Sequence[Estimate]
 ) -> tuple[float, float] | None:
     """95% interval of a function of independent medians; None where one sample is too small."""
-    quantiles = function_estimate(function, estimates).quantiles
-    if quantiles is None:
-        return None
-    return float(quantiles[_OUTSIDE - 1]), float(quantiles[-_OUTSIDE])
+    return interval_of(function_estimate(function, estimates))

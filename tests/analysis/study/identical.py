@@ -22,7 +22,7 @@ from planted.experiments import call_times
 
 from flashlab.analysis.pairing import Pairings, Place, Processes
 from flashlab.analysis.ratios import ratio
-from flashlab.analysis.replication import Replicated, combine_processes, interval_of
+from flashlab.analysis.replication import Replicated, combine_processes
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
 from flashlab.statistics import (
     MARGIN,
@@ -30,6 +30,7 @@ from flashlab.statistics import (
     Floats,
     estimate_median,
     function_estimate,
+    interval_of,
     median_interval,
     visible_states,
 )

@@ -16,8 +16,8 @@ _WORDS = {"above": SLOWER, "below": UNDECIDED, "equal": EQUAL, "inconclusive": U
 than what wins overall; then they are not told apart."""
 
 
-def pairs(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFrame:
-    """Every comparison of two of these implementations at a distinct setting, in both directions.
+def ranking(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFrame:
+    """Every one of these implementations against the best at each distinct setting.
 
     Args:
         table: the frame of `flashlab.analysis.comparisons`.
@@ -25,44 +25,20 @@ def pairs(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFr
         names: two or more of them.
 
     Returns:
-        The columns of `table`, with a running index.
-    """
-    sizes = sizes_of(table)
-    mine = table[
-        (table.compared == IMPLEMENTATIONS)
-        & (table.metric == metric)
-        & table.value.notna()
-        & table.subject.isin(names)
-        & table.reference.isin(names)
-    ].drop_duplicates([*sizes, "subject", "reference"])
-    return both_ways(mine)
-
-
-def both_ways(rows: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of implementations, and below them their inverses; with a running index."""
-    ratio, low, high = inverse_of(rows.ratio, rows.low, rows.high)
-    names = {"subject": rows.reference, "reference": rows.subject}
-    verdict = rows.verdict.replace(OPPOSITE)
-    swapped = rows.assign(**names, ratio=ratio, low=low, high=high, verdict=verdict)
-    return pd.concat([rows, swapped], ignore_index=True)
-
-
-def sizes_of(table: pd.DataFrame) -> list[str]:
-    """The columns of the table that are parameters of a run."""
-    columns = list(table.columns)
-    return columns[columns.index("doubts") + 1 :]
-
-
-def ranking(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFrame:
-    """Every one of these implementations against the best at each distinct setting.
-
-    Returns:
         A row for each setting and implementation, with a running index: the parameters, ``name``,
         ``best`` (the name of the one with the lowest time), ``behind`` (its time over that of the
         best), ``low`` and ``high`` (the interval of that), and ``verdict``: best, equal, undecided
         or slower.
     """
-    sizes, both = sizes_of(table), pairs(table, metric, names)
+    columns = [*table.columns]
+    sizes = columns[columns.index("doubts") + 1 :]
+    is_meant = (table.compared == IMPLEMENTATIONS) & (table.metric == metric) & table.value.notna()
+    mine = table[is_meant & table.subject.isin(names) & table.reference.isin(names)]
+    mine = mine.drop_duplicates([*sizes, "subject", "reference"])
+    ratio, low, high = inverse_of(mine.ratio, mine.low, mine.high)
+    turned = {"subject": mine.reference, "reference": mine.subject, "ratio": ratio, "low": low}
+    turned |= {"high": high, "verdict": mine.verdict.replace(OPPOSITE)}
+    both = pd.concat([mine, mine.assign(**turned)], ignore_index=True)
     if both.empty:
         return both[sizes].assign(name=[], best=[], behind=[], low=[], high=[], verdict=[])
     worst = both.groupby([*sizes, "subject"])["ratio"].max().reset_index()

@@ -22,7 +22,6 @@ from flashlab.analysis.comparison_rows import (
     IMPLEMENTATIONS,
     OPPOSITE,
     inverse_of,
-    variant_words,
 )
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.doubts import DIPS
@@ -329,27 +328,18 @@ def _table(
     for name, plan in plans.items():
         table = pd.read_csv(tables / name / file, low_memory=False)
         swept = swept_in(benchmark, plan)
-        given: list[dict[str, Any]] = [
-            dict(zip(map(str, table), row, strict=True)) for row in table.itertuples(index=False)
-        ]
-        at = [swept.derive(row) if swept.derive else row[swept.name] for row in given]
+        rows: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]
+        at = [swept.derive(row) for row in rows] if swept.derive else table[swept.name]
         found.append(table.assign(experiment=name, variant=_variants(benchmark, table), at=at))
     return pd.concat(found, ignore_index=True)
 
 
 def _variants(benchmark: Benchmark, table: pd.DataFrame) -> pd.Series[str]:
     """The variant of each row in the words of comparisons.csv."""
-    names = [parameter.name for parameter in benchmark.variants]
-    if not names:
-        return pd.Series("", table.index)
-    kinds = table[names].drop_duplicates()
-    words = {
-        tuple(row): variant_words(zip(names, row, strict=True))
-        for row in kinds.itertuples(index=False, name=None)
-    }
-    return pd.Series(
-        [words[row] for row in table[names].itertuples(index=False, name=None)], table.index
-    )
+    found = pd.Series("", table.index)
+    for parameter in benchmark.variants:
+        found += f" {parameter.name}=" + table[parameter.name].astype(str).str.lower()
+    return found.str.lstrip()
 
 
 def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
@@ -360,14 +350,12 @@ def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
     return first.sort_index().drop(columns="rank")
 
 
-def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> pd.Series[bool]:
+def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> list[bool]:
     """Which runs dip, by the warnings that only the samples give."""
-    keys = run_keys(benchmark)
+    keys = [*run_keys(benchmark)]
     dips = estimates[estimates.warnings.astype(str).str.contains(f'"{DIPS}"', regex=False)]
-    odd = {*dips[[*keys]].itertuples(index=False, name=None)}
-    return pd.Series(
-        [row in odd for row in runs[[*keys]].itertuples(index=False, name=None)], runs.index
-    )
+    odd = {*dips[keys].itertuples(index=False, name=None)}
+    return [row in odd for row in runs[keys].itertuples(index=False, name=None)]
 
 
 def _intervals(benchmark: Benchmark, estimates: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:

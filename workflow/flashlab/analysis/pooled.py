@@ -15,8 +15,8 @@ import scipy.special
 
 from flashlab.analysis.pairing import Processes
 from flashlab.analysis.ratios import Ratio
-from flashlab.analysis.replication import MIN_PROCESSES, UNREPLICATED, interval_of, scatters_more
-from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
+from flashlab.analysis.replication import MIN_PROCESSES, UNREPLICATED, scatters_more
+from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate, interval_of
 
 MIN_SETTINGS = 2
 """Fewest settings that are more than a single one."""

@@ -10,8 +10,7 @@ from typing import Literal
 
 from flashlab import statistics
 from flashlab.analysis.pairing import RunEstimate
-from flashlab.analysis.replication import interval_of
-from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
+from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate, interval_of
 
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9

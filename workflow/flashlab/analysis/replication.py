@@ -17,7 +17,6 @@ import numpy as np
 import scipy.special
 
 from flashlab.statistics import (
-    CONFIDENCE,
     DRAWS,
     MARGIN,
     WITHIN_TICK,
@@ -321,11 +320,3 @@ def combine_processes(
         Replicated(_combine(processes, judged), len(of), judged.spread, of)
         for processes, of, judged in zip(quiet, kept, _judge(logs, unreplicated), strict=True)
     ]
-
-
-def interval_of(estimate: Estimate, error: float = 1 - CONFIDENCE) -> tuple[float, float] | None:
-    """Its interval, which misses the truth with a probability of `error`; None for few samples."""
-    if estimate.quantiles is None:
-        return None
-    outside = round((DRAWS + 1) * error / 2)  # on either side
-    return float(estimate.quantiles[outside - 1]), float(estimate.quantiles[-outside])

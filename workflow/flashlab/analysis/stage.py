@@ -24,10 +24,10 @@ from flashlab.analysis.experiment import (
     chosen_metrics,
     run_keys,
 )
-from flashlab.analysis.replication import interval_of
 from flashlab.analysis.tables import KnownRuns, read_runs, write_csv, write_tables
 from flashlab.files import canonical, open_atomically, read_json
 from flashlab.plan.plan_files import planned_experiments, records_file, sweep_file
+from flashlab.statistics import interval_of
 
 
 def tabulate(

@@ -41,7 +41,7 @@ from flashlab.analysis.experiment import (
 )
 from flashlab.analysis.launched import kernels_cell
 from flashlab.analysis.ratios import rounded
-from flashlab.analysis.replication import agreed_value, interval_of
+from flashlab.analysis.replication import agreed_value
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
@@ -49,7 +49,13 @@ from flashlab.files import canonical, json_text, open_atomically, read_json
 from flashlab.plan.plan_files import process_files
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
-from flashlab.statistics import Interval, estimate_median, function_estimate, median_interval
+from flashlab.statistics import (
+    Interval,
+    estimate_median,
+    function_estimate,
+    interval_of,
+    median_interval,
+)
 
 STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
 """The fields that the run table takes from a record's environment as they are."""
@@ -132,14 +138,10 @@ def _estimate(benchmark: Benchmark, metric: Metric, measured: Measured) -> dict[
     samples = [[[*record.metrics[base].samples] for base in bases] for record in records]
     alone = [_of_process(metric, measured.run, each) for each in samples]
     medians, lows, highs = zip(*((x.median, x.low, x.high) for x in alone), strict=True)
-    return found | {
-        **{"value": agreed_value(medians), "deviation": _deviation(medians)},
-        **{
-            "low": None if None in lows else min(lows),
-            "high": None if None in highs else max(highs),
-        },
-        "samples": sum(min(map(len, each)) for each in samples),
-    }
+    if None not in lows:
+        found |= {"low": min(lows), "high": max(highs)}
+    found |= {"value": agreed_value(medians), "deviation": _deviation(medians)}
+    return found | {"samples": sum(min(map(len, each)) for each in samples)}
 
 
 def _of_process(metric: Metric, run: Run, samples: Sequence[Sequence[float]]) -> Interval:

@@ -6,10 +6,10 @@ that changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+from collections.abc import Mapping
 from pathlib import Path
 
-from flashlab.analysis.comparison_rows import Comparison, read_comparisons
 from flashlab.analysis.experiment import COMPARISONS
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import record_paths
@@ -23,19 +23,23 @@ MOST_LISTED = 20
 """Most changed verdicts that are listed; comparisons.csv has them all."""
 
 
-def _about(row: Comparison) -> str:
+def _about(row: Mapping[str, str]) -> str:
     """A comparison in words: ``seq_len causal=false forward_time at 128: Flash2 / Pytorch``."""
-    at = "pooled" if row.value is None else f"at {row.value}"
-    whose = [row.experiment or "all", row.variant, row.metric, at]
-    sides = f"{row.subject} / {row.reference}"
-    if row.subject == row.reference:
-        sides = f"{row.subject}, {row.compared}"
+    at = f"at {row['value']}" if row["value"] else "pooled"
+    whose = [row["experiment"] or "all", row["variant"], row["metric"], at]
+    subject, reference = row["subject"], row["reference"]
+    is_one = subject == reference
+    sides = f"{subject}, {row['compared']}" if is_one else f"{subject} / {reference}"
     return f"{' '.join(filter(None, whose))}: {sides}"
 
 
-def verdicts_of(rows: Iterable[Comparison]) -> dict[str, str]:
-    """The verdicts by the words of their comparisons."""
-    return {_about(row): row.verdict for row in rows}
+def verdicts_of(table: Path) -> dict[str, str]:
+    """The verdicts of comparisons.csv by the words of their comparisons.
+
+    Without frames, which would take a reader of a few verdicts longer to load.
+    """
+    with table.open(encoding="utf-8", newline="") as file:
+        return {_about(row): row["verdict"] for row in csv.DictReader(file)}
 
 
 def _records(results: Path) -> dict[str, int]:
@@ -69,7 +73,7 @@ def compare_verdicts(results: Path) -> list[str]:
     changed, or if there was no report before.
     """
     kept = results / KEPT
-    records, verdicts = _records(results), verdicts_of(read_comparisons(results / COMPARISONS))
+    records, verdicts = _records(results), verdicts_of(results / COMPARISONS)
     try:
         before = read_json(kept)
         changed = [

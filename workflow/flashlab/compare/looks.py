@@ -18,11 +18,10 @@ from flashlab.analysis.replication import (
     Spread,
     combine_processes,
     combine_with_spread,
-    interval_of,
 )
 from flashlab.benchmarks.model import Metric
 from flashlab.compare.words import verdict_word
-from flashlab.statistics import MIN_SAMPLES, estimate_median
+from flashlab.statistics import MIN_SAMPLES, estimate_median, interval_of
 
 PROCESSES = 4
 """The processes of each implementation: the first, and three restarts."""

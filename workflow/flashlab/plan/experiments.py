@@ -49,7 +49,8 @@ def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
     return {"name": measure["protocol"], **settings, "timeout_s": measure["timeout_s"]}
 
 
-def _figures(experiment: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def figures_of(experiment: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """The figures that a configured experiment asks for, those of the supplement last."""
     figures = []
     for group in ("figures", "supplement"):
         for entry in experiment[group]:
@@ -102,7 +103,7 @@ def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) 
                 runs=runs(problems, names),
                 title=each["title"],
                 sweep=each["sweep"],
-                figures=_figures(each),
+                figures=figures_of(each),
                 counted=runs(ends, counted),
                 replicates={} if is_quick else each.get("replicates", {}),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from flashlab.remarks import (
     remark_name,
     remark_of,
 )
+from flashlab.report.software import is_software
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, parse_json
 
 RECORDS, CONFIG, MANIFEST = "records.jsonl.gz", "config.json", "manifest.json"
@@ -28,6 +30,8 @@ CEILINGS = "ceilings.json"
 MAX_RECORDS_BYTES = 64 * 1024**2
 MAX_RECORDS = 5_000
 MAX_NAME_BYTES = 200
+FILE_NAME = re.compile(r"(?!\.)[\w.+-]+\.json")
+"""What a record's file can be called, here and on any other machine."""
 
 
 class AttachmentError(Exception):
@@ -106,16 +110,11 @@ def read_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) ->
     return remarks
 
 
-def _is_file_name(name: Any) -> bool:
-    """True if a record's file can have this name, here and on any other machine."""
-    return (
-        isinstance(name, str)
-        and name.isprintable()
-        and name.endswith(".json")
-        and not name.startswith(".")
-        and not {"/", "\\"} & set(name)
-        and len(name.encode()) <= MAX_NAME_BYTES
-    )
+def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
+    """The software that the manifest says rendered the report; None where it does not say so."""
+    manifest = parsed(attachments.get(MANIFEST, b"null"), MANIFEST)
+    stated = manifest.get("software") if isinstance(manifest, dict) else None
+    return stated if is_software(stated) else None
 
 
 def read_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
@@ -140,7 +139,8 @@ def read_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
         if not isinstance(entry, dict) or entry.keys() != {"file", "record"}:
             raise AttachmentError(f"{where}: it must be an object with the keys file and record")
         name = entry["file"]
-        if not _is_file_name(name) or name in records:
+        is_name = isinstance(name, str) and FILE_NAME.fullmatch(name)
+        if not is_name or len(name.encode()) > MAX_NAME_BYTES or name in records:
             raise AttachmentError(f"{where}: {name!r} is not a file name, or occurs twice")
         records[name] = entry["record"]
     return records

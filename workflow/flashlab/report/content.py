@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from flashlab.analysis.frames import Dataset, Sweep, read_dataset
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.files import read_json
 from flashlab.labels import LANGUAGES, messages
+from flashlab.plan.experiments import figures_of
 from flashlab.plan.plan_files import (
     OTHERS_PREFIX,
     SUMMARY,
@@ -47,7 +49,7 @@ from flashlab.report.document import (
 )
 from flashlab.report.ladder import ladder_tables
 from flashlab.report.remarks import rendered
-from flashlab.report.tables import WIDE, Numbers, front_table, headline_table, table_of
+from flashlab.report.tables import WIDE, Numbers, front_table, headline_table, label_of, table_of
 from flashlab.report.training import training_tables
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
@@ -158,13 +160,10 @@ class _Composer:
     @cached_property
     def tables(self) -> Mapping[str, Sequence[Table]]:
         """The tables of each experiment."""
+        if self.own_tables:
+            return {s.name: self.own_tables.get(s.name, ()) for s in self.experiments}
         made = {s.name: table_of(s, self.run_numbers) for s in self.experiments}
-        found = {name: [table] if table else [] for name, table in made.items()}
-        return {n: self.own_tables.get(n, ()) if self.own_tables else of for n, of in found.items()}
-
-    @cached_property
-    def ordinals(self) -> dict[str, int]:
-        return {each["name"]: n for n, each in enumerate(self.config["experiments"], start=1)}
+        return {name: [table] if table else [] for name, table in made.items()}
 
     @cached_property
     def numbers(self) -> dict[tuple[str, str], str]:
@@ -172,22 +171,12 @@ class _Composer:
 
         What an imported folder lacks has its numbers all the same.
         """
-        found: dict[tuple[str, str], str] = {}
-        main = others = 0
-        sweeps = {s.name: s for s in self.experiments}
-        for configured in self.config["experiments"]:
-            name = configured["name"]
-            figures = sweeps[name].plan["figures"] if name in sweeps else []
-            for figure in figures:
-                if figure["supplement"]:
-                    others += 1
-                    found[name, figure["id"]] = f"S{others}"
-                else:
-                    main += 1
-                    found[name, figure["id"]] = str(main)
-            if name not in sweeps:
-                main += len(configured["figures"])
-                others += len(configured["supplement"])
+        found, counts = dict[tuple[str, str], str](), Counter[str]()
+        for each in self.config["experiments"]:
+            for figure in figures_of(each):
+                kind = "S" * figure["supplement"]
+                counts[kind] += 1
+                found[each["name"], figure["id"]] = f"{kind}{counts[kind]}"
         return found
 
     @cached_property
@@ -210,27 +199,20 @@ class _Composer:
         return replace(table, label=says("table.label", number=self._tables))
 
     def _experiment(self, s: Sweep) -> Section:
-        number, title = self.ordinals[s.name], self.titles[s.name]
+        number = 1 + [each["name"] for each in self.config["experiments"]].index(s.name)
         told = self._in_each(lambda texts: texts.sections.get(s.name, ""))
         if not s.names:
             told = says("section.no_numbers", count=len(s.plan["runs"]))
         tables = [*map(self._numbered, self.tables[s.name])]
         blocks = [*chapter(told, tables, [*self._figures(s)]), *self._remarks(s.name)]
         kind = " ".join(["begin"] * (number == 1) + ["wide"] * (len(s.names) >= WIDE))
-        return Section(
-            f"experiment-{s.name}",
-            blocks,
-            says("experiment", number=number, title=title),
-            self._setting(s),
-            kind,
-        )
+        title = says("experiment", number=number, title=self.titles[s.name])
+        return Section(f"experiment-{s.name}", blocks, title, self._setting(s), kind)
 
     @cached_property
     def titles(self) -> Mapping[str, Text]:
         return {
-            name: {
-                each: legible(of[each], f"experiment {name}: title.{each}") for each in LANGUAGES
-            }
+            name: {e: legible(of[e], f"experiment {name}: title.{e}") for e in LANGUAGES}
             for name, of in self.data.titles.items()
             if of  # the headline has none
         }
@@ -265,7 +247,10 @@ class _Composer:
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
             number, caption = self.numbers[s.name, figure["id"]], self._caption(s, figure)
-            label, shows = says("figure", number=number), self._shown(s, figure, caption)
+            label, shows = (
+                says("figure", number=number),
+                self._shown(s, figure["quantity"], caption),
+            )
             yield Figure(path, label, caption, shows)
 
     def _caption(self, s: Sweep, figure: Mapping[str, Any]) -> Text:
@@ -282,11 +267,10 @@ class _Composer:
         labels = curve.labels if curve else benchmark.panels(quantity)[0].quantity.labels
         return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
 
-    def _shown(self, s: Sweep, figure: Mapping[str, Any], caption: Text) -> Text:
+    def _shown(self, s: Sweep, quantity: str, caption: Text) -> Text:
         """What a figure shows: its caption, and the sentence on what it is of."""
-        about = [each for each in self.observations if each.section == s.name]
-        about = [each for each in about if each.place == "section"]
-        own = [o for o in about if figure["quantity"] in REFERS.get(o.name, ())]
+        about = [o for o in self.observations if (o.section, o.place) == (s.name, "section")]
+        own = [o for o in about if quantity in REFERS.get(o.name, ())]
         story = self.data.benchmark.name
         return {
             each: " ".join([caption[each], *(sentence(o, each, story) for o in (own or about)[:1])])
@@ -303,20 +287,16 @@ class _Composer:
 
     def _remarks(self, experiment: str) -> list[Block]:
         """The author's own words, in the languages of the report; others cause a warning."""
-        found = {}
-        for remark in (each for each in self.remarks if each.experiment == experiment):
-            if remark.language in self.config["languages"]:
-                found[remark.language] = rendered(remark)
-            else:
-                _logger.warning(
-                    "%s: the remark on %s is left out, since %s is not among the languages of the "
-                    "report (%s)",
-                    remark.file,
-                    experiment,
-                    remark.language,
-                    ", ".join(self.config["languages"]),
-                )
-        return [Remark(found)] if found else []
+        languages = self.config["languages"]
+        found = {each.language: each for each in self.remarks if each.experiment == experiment}
+        for language in found.keys() - {*languages}:
+            _logger.warning(
+                "%s: the remark on %s is left out, since %s is not among the languages of the "
+                "report (%s)",
+                *(found[language].file, experiment, language, ", ".join(languages)),
+            )
+        told = {each: rendered(of) for each, of in found.items() if each in languages}
+        return [Remark(told)] if told else []
 
     # Page one
 
@@ -380,11 +360,9 @@ class _Composer:
         yield "–".join(dict.fromkeys((days[0], days[-1]))) if days else ""
         local = self.config["dataset"] == "local"
         yield says("dataset.local") if local else f"data/{self.config['dataset']}"
-        for name, entry in self.data.declared.items():
+        for name in self.data.declared:
             if self.data.benchmark.naive and not name.endswith(PACKED_TWIN):
-                where = f"kernel {name}: LABEL."
-                label = {lang: legible(entry["label"][lang], where + lang) for lang in LANGUAGES}
-                yield {lang: f"{name}: {text}" for lang, text in label.items()}
+                yield {e: f"{name}: {text}" for e, text in label_of(self.data, name).items()}
 
     def _notices(self) -> Iterator[tuple[str, Text]]:
         """What is to be known first."""
@@ -403,12 +381,11 @@ class _Composer:
     # The end
 
     def _ending(self) -> Iterator[Section]:
-        name = self.data.benchmark.name
-        beginning = f"{name}.how."
+        beginning = f"{self.data.benchmark.name}.how."
         keys = [k for k in messages(LANGUAGES[0], "report") if k.startswith(beginning)]
-        names = dict.fromkeys(key.removeprefix(beginning).partition(".")[0] for key in keys)
+        names = dict.fromkeys(key.rpartition(".")[0] for key in keys)
         if names:
-            parts = [(says(f"{beginning}{n}.title"), says(f"{beginning}{n}.text")) for n in names]
+            parts = [(says(f"{name}.title"), says(f"{name}.text")) for name in names]
             yield Section("how", [Columns(parts)], says("section.how"), "", "begin")
         conclusion = self._in_each(lambda texts: texts.conclusion)
         if any(conclusion.values()):
@@ -419,10 +396,9 @@ class _Composer:
         data, records = self.data, self.records
         method = [Prose(text, "small") for text in of_records.method(data, records)]
         yield Section("method", method, says("section.method"), "", "long")
-        warned = of_records.warnings_table(records)
-        machine = [of_records.machine_table(data, records), *([warned] if warned else [])]
+        machine = [of_records.machine_table(data, records), of_records.warnings_table(records)]
         blocks: list[Block] = [
-            Beside([*map(self._numbered, machine)]),
+            Beside([self._numbered(table) for table in machine if table]),
             self._numbered(of_records.implementations_table(data, records)),
             *(Prose(each, "small") for each in of_records.notices(data, records, self.config)),
         ]

@@ -27,23 +27,19 @@ from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report.attached import (
     CEILINGS,
     CONFIG,
-    MANIFEST,
     RECORDS,
     AttachmentError,
     attachment,
-    parsed,
     read_config,
     read_records,
     read_remarks,
+    stated_software,
 )
 from flashlab.report.attachments import Given
 from flashlab.report.render import FIGURES, write_report
-from flashlab.report.software import differing_parts, is_software, software
+from flashlab.report.software import differing_parts, software
 from flashlab.runs import Run
 from flashlab.story.stage import observe
-
-LANGUAGES = Path("plan", "languages.json")
-
 
 Attached = Mapping[tuple[Run, str], list[Entry]]
 """The attached records of each run's processes, by run and protocol."""
@@ -82,7 +78,8 @@ def _planned(experiments: Sequence[Experiment], attached: Attached, protocol: st
     return Planned(planned, counters)
 
 
-def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -> list[Experiment]:
+def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -> list[Path]:
+    """Write what the stages read; the plans of the experiments."""
     benchmark = find_benchmark(config["benchmark"])
     implementations = implementations_of(benchmark)
     if unknown := sorted({run.implementation for run, _ in attached} - implementations.keys()):
@@ -114,23 +111,7 @@ def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -
     views = views_of(benchmark, implementations, config, results, experiments, planned)
     for path, view in views.items():
         write_json(Path(path), view)
-    return experiments
-
-
-def _run_stages(experiments: Sequence[Experiment], results: Path, ceilings: Path | None) -> None:
-    """Run the stages from records to figures, as the rules do."""
-    plans = [experiment_file(results, experiment.name) for experiment in experiments]
-    tables, languages = results / "tables", results / LANGUAGES
-    make_tables(results, ceilings, tables)
-    observe(plans, tables, ceilings, results / OBSERVATIONS)
-    draw_figures(plans, tables, ceilings, languages, results / FIGURES, results / "overview")
-
-
-def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
-    """The software that the manifest says rendered the report; None where it does not say so."""
-    manifest = parsed(attachments.get(MANIFEST, b"null"), MANIFEST)
-    stated = manifest.get("software") if isinstance(manifest, dict) else None
-    return stated if is_software(stated) else None
+    return [experiment_file(results, experiment.name) for experiment in experiments]
 
 
 def other_software(attachments: Mapping[str, bytes]) -> list[str]:
@@ -163,8 +144,11 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         if CEILINGS in attachments:
             ceilings = Path(CEILINGS)
             ceilings.write_bytes(attachments[CEILINGS])
-        experiments = _write_plans(config, written, results)
-        _run_stages(experiments, results, ceilings)
+        plans = _write_plans(config, written, results)
+        tables, languages = results / "tables", results / "plan" / "languages.json"
+        make_tables(results, ceilings, tables)
+        observe(plans, tables, ceilings, results / OBSERVATIONS)
+        draw_figures(plans, tables, ceilings, languages, results / FIGURES, results / "overview")
         config_file, output = Path(CONFIG), Path("report.pdf")
         config_file.write_bytes(attachments[CONFIG])
         write_report(config_file, results, ceilings, output, given)

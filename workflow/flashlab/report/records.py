@@ -22,7 +22,7 @@ from flashlab.benchmarks.model import FLOPS
 from flashlab.labels import LANGUAGES, messages
 from flashlab.numbers import measured, two
 from flashlab.report.document import Cell, Row, Table, Text, Words, says
-from flashlab.report.tables import head
+from flashlab.report.tables import head, label_of
 from flashlab.telling.codes import STATUSES, WARNINGS
 from flashlab.telling.glyphs import cut, legible
 
@@ -118,23 +118,13 @@ def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
     """A row an implementation: what it is, its package, its runs with numbers, largest errors."""
     gated = {} if is_imported(records) else data.benchmark.gated
     rows = []
-    for name, entry in data.declared.items():
+    for name in data.declared:
         mine = records[records.implementation == name]
         ok = mine[mine.status == "ok"]
-        label_of = {
-            language: legible(entry["label"][language], f"kernel {name}: LABEL.{language}")
-            for language in LANGUAGES
-        }
-        errors = [_largest(ok, compared) for compared in gated]
-        outcome = f"{ok.run.nunique()} / {mine.run.nunique()}"
-        cells: list[Words] = [
-            name,
-            label_of,
-            ", ".join(distinct(mine, "provider")) or "–",
-            outcome,
-            *errors,
-        ]
-        rows.append(Row(cells))
+        cells: list[Words] = [name, label_of(data, name)]
+        cells.append(", ".join(distinct(mine, "provider")) or "–")
+        cells.append(f"{ok.run.nunique()} / {mine.run.nunique()}")
+        rows.append(Row([*cells, *(_largest(ok, compared) for compared in gated)]))
     columns: list[Words] = [head(key) for key in ("implementation", "what", "provider", "ok")]
     columns += [says("table.error", compared=text) for text in gated.values()]
     return Table(columns, rows, text=3, kind="facts")

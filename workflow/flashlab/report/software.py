@@ -76,10 +76,7 @@ def software() -> dict[str, Any]:
 
 
 def differing_parts(stated: Mapping[str, Any]) -> list[str]:
-    """What is stated in the form of `software`, and differs here: ``weasyprint 66.0 (here 67.0)``.
-
-    Of digests the first digits.
-    """
+    """What is stated and differs here: ``weasyprint 66.0 (here 67.0)``, of digests first digits."""
     theirs, here = (
         {**of["fonts"], **of["libraries"], "flashlab": of["flashlab"], "code": of["code"]}
         for of in (stated, software())
@@ -93,14 +90,14 @@ def differing_parts(stated: Mapping[str, Any]) -> list[str]:
 
 def is_software(stated: Any) -> TypeGuard[dict[str, Any]]:
     """True if a value has the form of `software`: its keys, and short texts."""
+
+    def are_short(of: Any) -> bool:
+        texts = [*of, *of.values()] if isinstance(of, dict) and len(of) <= 40 else [None]
+        return all(isinstance(text, str) and len(text) <= 100 for text in texts)
+
     here = software()
-    if not isinstance(stated, dict) or stated.keys() != here.keys():
-        return False
-    texts = [*stated.values()]
-    for key in ("fonts", "libraries"):
-        inner = stated[key]
-        if not isinstance(inner, dict) or len(inner) > 40:
-            return False
-        texts.remove(inner)
-        texts += [*inner, *inner.values()]
-    return all(isinstance(text, str) and len(text) <= 100 for text in texts)
+    return (
+        isinstance(stated, dict)
+        and stated.keys() == here.keys()
+        and all(are_short(of if isinstance(here[k], dict) else {k: of}) for k, of in stated.items())
+    )

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.analysis.frames import Dataset, Sweep, number
 from flashlab.benchmarks.model import FLOPS, Metric
+from flashlab.labels import LANGUAGES
 from flashlab.numbers import factor, measured, percent, size, times
 from flashlab.report.document import Cell, Row, Table, Text, Words, in_both, says
 from flashlab.story.attention.causes import dram_share
@@ -30,6 +31,7 @@ from flashlab.story.attention.roles import (
     is_packed,
     leader,
 )
+from flashlab.telling.glyphs import legible
 
 MOST_VALUES, MOST_OF_PASS = 6, 4
 """Most values of a sweep that a table has, and that one on a mask has for each pass."""
@@ -83,8 +85,7 @@ def at(speeds: pd.DataFrame, value: int) -> Any:
 
 def value_of(s: Sweep, metric: str, name: str, value: int, variant: str = "") -> str:
     """A measured value, with the digits that its interval supports; empty for none."""
-    table = s.medians(metric, variant)
-    x = number(table, value, name) if name in table else math.nan
+    x = number(s.medians(metric, variant), value, name)
     if math.isnan(x):
         return ""
     if s.data.benchmark.metric(metric).exact:
@@ -108,6 +109,12 @@ def mark(data: Dataset, name: str) -> Markup:
     """A name, with † for this project's own."""
     own = Markup("<sup>†</sup>") if data.declared[name].get("tuned_on") else ""
     return Markup("{}{}").format(name, own)
+
+
+def label_of(data: Dataset, name: str) -> Text:
+    """What an implementation says that it is."""
+    label = data.declared[name]["label"]
+    return {e: legible(label[e], f"kernel {name}: LABEL.{e}") for e in LANGUAGES}
 
 
 def head(key: str, unit: str = "", **values: Any) -> Markup:

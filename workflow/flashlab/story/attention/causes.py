@@ -44,8 +44,7 @@ unit of the SMs and of the memory system."""
 
 def kernels(s: Sweep, name: str, at: int, metric: str, variant: str = "") -> pd.DataFrame:
     """The kernels that a pass launches, a row each (`KERNEL`); empty where none were counted."""
-    run = s.run(name, at, variant)
-    cell = run and run["kernels"]
+    cell = (s.run(name, at, variant) or {}).get("kernels")
     rows = json.loads(cell).get(metric, []) if isinstance(cell, str) else []
     return pd.DataFrame([row[1:] for row in rows], columns=KERNEL)
 
@@ -81,50 +80,45 @@ def filled(s: Sweep) -> Observation | None:
     at = roles.ends(s, names, "forward_matrix_activity") if names else []
     if s.symbol != "N" or s.is_switch or not at or at != roles.ends(s, names):
         return None
-    first, last = at
-    told = [n for n in names if number(activity, first, n) < 0.7 * number(activity, last, n)]
+    told = [n for n in names if number(activity, at[0], n) < 0.7 * number(activity, at[1], n)]
     if not told or len(told) < 0.7 * len(roles.subjects(s)):
         return None
-    busy = {
-        n: number(s.medians("forward_busy_time"), first, n)
-        / number(s.medians(PASSES["forward"]), first, n)
-        for n in told
-    }
-    facts = {
-        **{"p": s.symbol, "first": first, "last": last, "who": roles.group(s, told, short=True)},
+    facts: dict[str, Any] = {
+        **{"p": s.symbol, "first": at[0], "last": at[1], "who": roles.group(s, told, short=True)},
         "activity": [roles.span(number(activity, end, n) / 100 for n in told) for end in at],
     }
-    rows = _counter_rows(s, "forward", told, at)
-    if len(told) == 1 and busy[told[0]] < 0.8:
-        return Observation("filled", s.name, {**facts, "idle": 1 - busy[told[0]]}, rows, "gaps")
-    return Observation("filled", s.name, facts, rows, "cores")
+    rows, variant = _counter_rows(s, "forward", told, at), "cores"
+    busy, whole = (s.medians(metric) for metric in ("forward_busy_time", PASSES["forward"]))
+    share = number(busy, at[0], told[0]) / number(whole, at[0], told[0])
+    if len(told) == 1 and share < 0.8:
+        facts, variant = {**facts, "idle": 1 - share}, "gaps"
+    return Observation("filled", s.name, facts, rows, variant)
 
 
 def bound(s: Sweep) -> Observation | None:
     """Which passes of the baseline memory bounds, kernel by kernel where these were counted."""
-    base = s.data.baseline
-    moved = counted(s, "forward_dram_bytes")
+    base, moved = s.data.baseline, counted(s, "forward_dram_bytes")
     known = moved[base].dropna() if base in moved else moved.iloc[:0]
-    at = roles.ends(s, [base]) if roles.has_baseline(s) else []
-    if s.symbol != "N" or s.is_switch or known.empty or not at or int(known.index[-1]) != at[1]:
+    at = roles.ends(s, [base])[-1:] if roles.has_baseline(s) else []
+    if s.symbol != "N" or s.is_switch or not at or [*map(int, known.index[-1:])] != at:
         return None
-    found = {key: _of_pass(s, base, key, at[1]) for key in PASSES}
-    told = sorted((each for each in found.values() if each), key=lambda c: c["says"], reverse=True)
-    rates = [each["rate"] for each in found.values() if each and each["says"] == "bound_whole"]
-    if len(rates) == len(PASSES):
+    found = {key: each for key in PASSES if (each := _of_pass(s, base, key, at[0]))}
+    whole = [key for key, each in found.items() if each["says"] == "bound_whole"]
+    if not found:
+        return None
+    told = sorted(found.values(), key=lambda each: each["says"], reverse=True)
+    if len(whole) == len(PASSES):
+        rates = [each["rate"] for each in found.values()]
         told = [{**told[-1], "says": "bound_both", "rates": rates}]
-    whole = [key for key, each in found.items() if each and each["says"] == "bound_whole"]
-    if not told:
-        return None
-    names = [n for n in roles.subjects(s) if n in moved and pd.notna(moved[n].get(at[1]))]
-    factors = _fewer(s, names, at[1], (whole or [key for key, each in found.items() if each])[0])
-    off = [
-        clause("cores_off", name=name, x=x / 100)
-        for name in roles.stored(s)
-        if (x := number(s.medians("forward_matrix_activity"), at[1], name)) < 2
-    ]
-    facts = {"p": s.symbol, "at": at[1], "base": base, "passes": told, "fewer": factors, "off": off}
-    rows = [r for key in PASSES for r in _counter_rows(s, key, [base, *names], [at[1]])]
+    names = [n for n in roles.subjects(s) if n in moved and pd.notna(moved[n].get(at[0]))]
+    activity = s.medians("forward_matrix_activity")
+    unused = {n: x for n in roles.stored(s) if (x := number(activity, at[0], n)) < 2}
+    facts = {
+        **{"p": s.symbol, "at": at[0], "base": base, "passes": told},
+        "fewer": _fewer(s, names, at[0], [*whole, *found][0]),
+        "off": [clause("cores_off", name=name, x=x / 100) for name, x in unused.items()],
+    }
+    rows = [r for key in PASSES for r in _counter_rows(s, key, [base, *names], at)]
     return Observation("bound", s.name, facts, rows, "passes")
 
 
@@ -140,19 +134,16 @@ def _of_pass(s: Sweep, name: str, key: str, at: int) -> dict[str, Any] | None:
     held = float(shares[near].sum())
     if held >= MOSTLY and rate >= BOUND:
         return clause("bound_whole", kind=key, **about)
-    kinds = {
-        str(kind): float(shares[near & (rows.kind == kind)].sum()) for kind in rows.kind.unique()
-    }
-    named = [clause("kernel", kind=k, share=x) for k, x in kinds.items() if x >= NAMED]
+    kinds = shares[near].groupby(rows.kind[near], sort=False).sum()
+    named = [clause("kernel", kind=k, share=float(x)) for k, x in kinds.items() if x >= NAMED]
     if held < PARTLY or not named:
         return None
-    by_kind = shares[~near].groupby(rows.kind[~near]).sum()
-    busiest = str(by_kind.idxmax())
+    others, rest = shares[~near].groupby(rows.kind[~near]).sum(), None
+    busiest = str(others.idxmax())
     mine = rows[~near & (rows.kind == busiest)]
     compute = float((mine.compute * mine.ms).sum() / mine.ms.sum()) / 100
-    rest = None
-    if by_kind[busiest] >= NAMED and compute >= BOUND:
-        rest = clause("kernel_busy", kind=busiest, share=float(by_kind[busiest]), x=compute)
+    if others[busiest] >= NAMED and compute >= BOUND:
+        rest = clause("kernel_busy", kind=busiest, share=float(others[busiest]), x=compute)
     return clause("bound_part", kind=key, **about, named=named, rest=rest)
 
 
@@ -173,7 +164,7 @@ def line_of(s: Sweep, key: str) -> tuple[float, float] | None:
     """
     base = s.data.baseline
     times = s.medians(PASSES[key])[base].dropna() if roles.has_baseline(s) else pd.Series()
-    if len(times) < 3 or {*roles.odd_of(s).get(base, ())} & {*times.index}:
+    if len(times) < 3 or not roles.usual(s, [base], map(int, times.index)):
         return None
     values = times.index.to_numpy(dtype=float)
     slope, fixed = (float(x) for x in np.polyfit(values, times.to_numpy(dtype=float), 1))
@@ -185,15 +176,13 @@ def score_line(s: Sweep) -> Observation | None:
     """The part of the baseline's time that its scores make up, by a line in H, and in E."""
     base = s.data.baseline
     at = roles.ends(s, [base]) if roles.has_baseline(s) else []
-    lines = {key: line_of(s, key) for key in PASSES} if s.symbol in ("H", "E") and at else {}
-    if not lines or not roles.stores_scores(s.data, base) or s.is_switch:
+    if s.symbol not in ("H", "E") or not at or s.is_switch or not roles.stores_scores(s.data, base):
         return None
-    last, times = at[1], {key: number(s.medians(m), at[1], base) for key, m in PASSES.items()}
-    found = {
-        key: (line[0] * last if s.symbol == "H" else line[1]) / times[key]
-        for key, line in lines.items()
-        if line
-    }
+    last, lines, found = at[1], {key: line_of(s, key) for key in PASSES}, {}
+    for key, line in lines.items():
+        time = number(s.medians(PASSES[key]), last, base)
+        if line:
+            found[key] = (line[0] * last if s.symbol == "H" else line[1]) / time
     facts = {"p": s.symbol, "last": last, "base": base, **found}
     rows = [r for m in PASSES.values() for r in s.rows(m, [base], s.medians(m).index)]
     if len(found) == 2 and s.symbol == "H" and min(found.values()) >= 0.3:
@@ -205,13 +194,10 @@ def score_line(s: Sweep) -> Observation | None:
 
 def _agrees(s: Sweep, line: tuple[float, float] | None) -> bool:
     """True if what does not depend on E is what the experiment on H says that the scores cost."""
-    mine = s.runs.iloc[0]
-    same = ("batch_size", "seq_len", "causal")
+    mine, same = s.runs.iloc[0], ["batch_size", "seq_len", "causal"]
     for other in s.data.sweeps:
-        if other.symbol != "H" or other.runs.empty or line is None:
-            continue
-        theirs = line_of(other, "forward")
-        if theirs and all(other.runs.iloc[0][c] == mine[c] for c in same):
+        theirs = line_of(other, "forward") if other.symbol == "H" and len(other.runs) else None
+        if line and theirs and (other.runs.iloc[0][same] == mine[same]).all():
             return abs(theirs[0] * float(mine.num_heads) / line[1] - 1) < 0.1
     return False
 
@@ -219,50 +205,48 @@ def _agrees(s: Sweep, line: tuple[float, float] | None) -> bool:
 def faults(s: Sweep) -> Observation | None:
     """On a CPU: the pass that the system's page faults cost most of, where any were recorded."""
     runs = s.runs.dropna(subset=["page_faults"])
-    cells = dict(zip(run_keys_of(runs), runs.page_faults, strict=True))
     found = [
         (each["system_share"], each["per_call"], metric, key)
-        for key, cell in cells.items()
+        for key, cell in zip(run_keys_of(runs), runs.page_faults, strict=True)
         for metric, each in json.loads(str(cell)).items()
         if each["per_call"] >= 1
     ]
     if not found:
         return None
     cost, count, metric, (_, name, at) = max(found)
-    key = next(key for key, m in PASSES.items() if m == metric)
-    facts = {"p": s.symbol, "at": int(at), "name": name, "kind": key}
-    rows = [{"table": "runs.csv", "experiment": s.name, "implementation": name, "at": int(at)}]
-    return Observation("faults", s.name, {**facts, "faults": count, "share": cost}, rows)
+    kind = next(key for key, m in PASSES.items() if m == metric)
+    facts = {"p": s.symbol, "at": at, "name": name, "kind": kind, "faults": count, "share": cost}
+    rows = [{"table": "runs.csv", "experiment": s.name, "implementation": name, "at": at}]
+    return Observation("faults", s.name, facts, rows)
 
 
 def operators(s: Sweep) -> Observation | None:
     """On a CPU: what the baseline's forward spends its time on, at the largest counted value."""
     base, variant = s.data.baseline, s.variants[-1]
-    kinds = {
-        kind: counted(s, f"forward_{kind}_share", variant)
-        for kind in ("product", "softmax", "elementwise")
-    }
-    products = kinds["product"]
-    if base not in products or products[base].dropna().empty or s.is_switch:
+    kinds = ("product", "softmax", "elementwise")
+    tables = {kind: counted(s, f"forward_{kind}_share", variant) for kind in kinds}
+    products = tables["product"]
+    if s.is_switch or base not in products or products[base].dropna().empty:
         return None
-    known = [int(at) for at in products[base].dropna().index]
-    first, last = known[0], known[-1]
-    shares = [{k: number(t, at, base) / 100 for k, t in kinds.items()} for at in (first, last)]
+    known = products[base].dropna().index
+    at = first, last = int(known[0]), int(known[-1])
+    before, now = ({k: number(t, end, base) / 100 for k, t in tables.items()} for end in at)
     masked = bool((s.run(base, last, variant) or {}).get("causal"))
-    says = {"product": "work_products", "softmax": "work_softmax"}
-    says["elementwise"] = "work_mask" if masked else "work_plain"
-    parts = [clause(says[kind], x=x) for kind, x in shares[1].items() if x >= LEAST]
+    says = dict(zip(kinds, ("work_products", "work_softmax", "work_plain"), strict=True))
+    says |= {"elementwise": "work_mask"} if masked else {}
+    parts = [clause(says[kind], x=x) for kind, x in now.items() if x >= LEAST]
     if not parts:  # a fused baseline, whose one operator is of no such kind
         return None
-    facts = {"p": s.symbol, "first": first, "last": last, "base": base}
-    facts["parts"] = sorted(parts, key=lambda part: -part["x"])
-    moved = shares[0]["product"] - shares[1]["product"]
-    facts["before"] = 1 - shares[0]["product"]
-    facts["now"] = 1 - shares[1]["product"]
-    facts["word"] = "more" if moved > 0 else "less"
-    variant_ = "same" if abs(moved) < 0.05 else "moved"
-    rows = [r for k in kinds for r in s.rows(f"forward_{k}_share", [base], (first, last), variant)]
-    return Observation("operators", s.name, facts, rows, variant_)
+    moved = before["product"] - now["product"]
+    facts = {
+        **{"p": s.symbol, "first": first, "last": last, "base": base},
+        "parts": sorted(parts, key=lambda part: -part["x"]),
+        **{"before": 1 - before["product"], "now": 1 - now["product"]},
+        "word": "more" if moved > 0 else "less",
+    }
+    rows = [r for k in kinds for r in s.rows(f"forward_{k}_share", [base], at, variant)]
+    which = "same" if abs(moved) < 0.05 else "moved"
+    return Observation("operators", s.name, facts, rows, which)
 
 
 # The size of heads
@@ -271,11 +255,9 @@ def operators(s: Sweep) -> Observation | None:
 def heads(s: Sweep) -> Observation | None:
     """Which head size each subject is fastest at, and what its worst costs, shown by intervals."""
     found = head_sizes(s)
-    return (
-        Observation("heads", s.name, found, found.pop("rows"), found.pop("variant"))
-        if found
-        else None
-    )
+    if not found:
+        return None
+    return Observation("heads", s.name, found, found.pop("rows"), found.pop("variant"))
 
 
 def head_sizes(s: Sweep) -> dict[str, Any] | None:
@@ -314,21 +296,18 @@ def _apart(s: Sweep, name: str, best: int, worst: int) -> bool:
 
 def small_heads(s: Sweep) -> Observation | None:
     """Who is no faster at the smallest heads than at the next ones, with less work."""
-    table = s.medians(TOTAL)
-    if s.symbol != "E" or len(table) < 2 or s.is_switch:
+    pair = [*map(int, s.medians(TOTAL).index[:2])]
+    if s.symbol != "E" or len(pair) < 2 or s.is_switch:
         return None
-    a, b = (int(str(each)) for each in table.index[:2])
-    verdicts = {n: word(s.grown(TOTAL, n), b, "verdict") for n in roles.subjects(s)}
-    odd = roles.odd_of(s)
-    usual = {n: v for n, v in verdicts.items() if not {a, b} & {*odd.get(n, ())}}
-    names = [n for n, v in usual.items() if v == "faster"] or [
-        n for n, v in usual.items() if v == "equal"
-    ]
+    verdicts = {
+        n: word(s.grown(TOTAL, n), pair[1], "verdict")
+        for n in roles.usual(s, roles.subjects(s), pair)
+    }
+    longer, equal = ([n for n, v in verdicts.items() if v == w] for w in ("faster", "equal"))
+    names, dims, work = longer or equal, roles.head_dims(s), [number(s.work(), at) for at in pair]
     if not names:
         return None
-    dims = roles.head_dims(s)
-    facts: dict[str, Any] = {"names": names, "d": [dims[a], dims[b]]}
-    facts["ops"] = number(s.work(), b) / number(s.work(), a)
-    facts["word"] = "longer" if verdicts[names[0]] == "faster" else "equal"
-    rows = s.data.rows(*(s.grown(TOTAL, n).loc[[b]] for n in names))
+    facts: dict[str, Any] = {"names": names, "d": [dims[at] for at in pair]}
+    facts |= {"ops": work[1] / work[0], "word": "longer" if longer else "equal"}
+    rows = s.data.rows(*(s.grown(TOTAL, n).loc[pair[1:]] for n in names))
     return Observation("small_heads", s.name, facts, rows)

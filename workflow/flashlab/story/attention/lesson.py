@@ -5,7 +5,7 @@ With the notices on runs without numbers and on odd ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flashlab.analysis.frames import Dataset, Sweep, number, run_keys_of
@@ -17,8 +17,6 @@ from flashlab.story.observation import Observation, clause
 
 FEW = 3
 """Values of a sweep from which on it says what a parameter does."""
-
-STILL = ("constant", "hardly")
 
 
 def take(s: Sweep) -> Observation | None:
@@ -36,38 +34,36 @@ def take(s: Sweep) -> Observation | None:
     return Observation("take", s.name, facts, s.data.rows(led[1]), variant) if variant else None
 
 
+FIXED = {"lead_turns": "choose", "lead_undecided": "even", "lead_equal": "even"}
+FIXED |= {"lead_slower": "stay", "lead_slower_at": "stay", "lead_single": ""}
+"""The sentence by the clause on the lead, where it alone decides; none of a single value."""
+
+BY_CHANGE = {"peaks": "peaks", "dips": "peaks", "unknown": "open", "open": "open"}
+
+
 def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) -> str | None:
     """Which sentence; it may add clauses to the facts."""
-    if says == "lead_undecided" and facts["pooled"]:
-        return "pooled"
-    fixed = {"lead_turns": "choose", "lead_undecided": "even", "lead_equal": "even"}
-    fixed |= {"lead_slower": "stay", "lead_slower_at": "stay"}
-    if says in fixed or says.startswith("lead_single"):
-        return fixed.get(says)
+    if says in FIXED:
+        return "pooled" if facts.get("pooled") else FIXED[says]
     speeds = roles.even(s.speed(TOTAL, facts["new"]))
-    found = roles.change(speeds)
+    found, stores = roles.change(speeds), roles.stores_scores(s.data, s.data.baseline)
     if len(speeds) < FEW:
         return "two"
-    shrinks = roles.towards(speeds) == "shrinks"
-    if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and shrinks:
+    if s.symbol == "E" and stores and roles.towards(speeds) == "shrinks":
         return "catch_up"
-    if found in ("peaks", "dips"):
-        return "peaks"
-    if found in ("unknown", "open"):
-        return "open"
-    facts["range"] = [int(speeds.index[i]) for i in (0, -1)]
-    facts["both"] = [number(speeds, end, "x") for end in facts["range"]]
-    if found in STILL:
+    if found in BY_CHANGE:
+        return BY_CHANGE[found]
+    facts |= {"range": facts["at"], "both": facts["ends"]}
+    if found in ("constant", "hardly"):
         is_masked = all("=true" in variant for variant in s.variants)
         facts["mask"] = clause("with_mask" if is_masked else "without_mask")
         return {"N": "fits", "B": "batch"}.get(s.symbol, "still")
-    steps = speeds.x.astype(float) if found == "grows" else -speeds.x.astype(float)
-    if not steps.is_monotonic_increasing:  # "the more, the more" is of every step
-        return "moves"
+    steps = speeds.x.astype(float)
+    if not (steps.is_monotonic_increasing if found == "grows" else steps.is_monotonic_decreasing):
+        return "moves"  # "the more, the more" is of every step
     opposite = {"grows": "shrinks", "shrinks": "grows"}[found]
-    against = [
-        n for n in roles.subjects(s) if roles.change(roles.even(s.speed(TOTAL, n))) == opposite
-    ]
+    changes = {n: roles.change(roles.even(s.speed(TOTAL, n))) for n in roles.subjects(s)}
+    against = [n for n, change in changes.items() if change == opposite]
     facts["against"] = clause("against", names=against) if against else None
     facts["sweep"] = clause("the_more", p=s.symbol)
     if s.symbol == "H" and found == "grows" and (sizes := head_sizes(s)) and sizes["good"]:
@@ -90,9 +86,9 @@ def all_missing(data: Dataset) -> list[Observation]:
     """The same of the dataset, a sentence an implementation and reason, for page one."""
     return [
         Observation(
-            "missing", None, {"of": [each]}, _failed_rows(data.sweeps, each["name"]), place="notice"
+            "missing", None, {"of": [e]}, _failed_rows(data.sweeps, e["name"]), "", "notice"
         )
-        for each in _gone(data.sweeps)
+        for e in _gone(data.sweeps)
     ]
 
 
@@ -111,16 +107,14 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
             places = found.setdefault((name, status), {})
             places.setdefault((s.symbol, mask), set()).add(at)
     return [
-        clause(
-            "gone",
-            name=name,
-            status=status,
-            places=[
-                clause("where", p=p, at=sorted(at), mask=mask) for (p, mask), at in places.items()
-            ],
-        )
+        clause("gone", name=name, status=status, places=_places(places))
         for (name, status), places in found.items()
     ]
+
+
+def _places(found: Mapping[tuple[str, str], Iterable[int]]) -> list[dict[str, Any]]:
+    """The clauses that name values, by symbol and mask."""
+    return [clause("where", p=p, at=sorted(at), mask=mask) for (p, mask), at in found.items()]
 
 
 def _failed_rows(sweeps: Iterable[Sweep], name: str = "") -> list[dict[str, Any]]:
@@ -140,8 +134,7 @@ def odd(s: Sweep) -> Observation | None:
     if not found:
         return None
     of = [
-        clause("odd_at", name=n, places=[clause("where", p=s.symbol, at=at, mask="any")])
-        for n, at in found.items()
+        clause("odd_at", name=n, places=_places({(s.symbol, "any"): at})) for n, at in found.items()
     ]
     rest = "left" if _is_left_out(s) else "kept"
     if all(_is_alike(s, name, at) for name, at in found.items()):
@@ -151,22 +144,15 @@ def odd(s: Sweep) -> Observation | None:
 
 def all_odd(data: Dataset) -> list[Observation]:
     """The same of the dataset, each run once, with all experiments that have it."""
-    runs: dict[tuple[str, str], dict[str, set[int]]] = {}
+    runs: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
     for s in data.sweeps:
         dips = s.runs[s.runs.odd.astype(bool)]
         for (_, name, at), record in zip(run_keys_of(dips), dips.record, strict=True):
             places = runs.setdefault((name, str(record)), {})
-            places.setdefault(s.symbol, set()).add(at)
+            places.setdefault((s.symbol, "any"), set()).add(at)
     if not runs:
         return []
-    of = [
-        clause(
-            "odd_at",
-            name=name,
-            places=[clause("where", p=p, at=sorted(at), mask="any") for p, at in places.items()],
-        )
-        for (name, _), places in runs.items()
-    ]
+    of = [clause("odd_at", name=n, places=_places(places)) for (n, _), places in runs.items()]
     having = [s for s in data.sweeps if roles.odd_of(s)]
     rest = "left" if all(map(_is_left_out, having)) else "kept"
     facts = {"of": of, "rest": clause(f"odd_{rest}")}
@@ -175,9 +161,8 @@ def all_odd(data: Dataset) -> list[Observation]:
 
 def _is_left_out(s: Sweep) -> bool:
     """True if two values without an odd run are left, for every implementation."""
-    odd_values = {*roles.odd_at(s)}
     return all(
-        len({*s.medians(TOTAL, v)[n].dropna().index} - odd_values) > 1
+        len({*s.medians(TOTAL, v)[n].dropna().index} - {*roles.odd_at(s)}) > 1
         for v in s.variants
         for n in s.names
     )

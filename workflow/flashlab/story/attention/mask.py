@@ -34,36 +34,33 @@ def mask_time(s: Sweep) -> Observation | None:
     if not at:
         return None
     first, last = at
-    odd = roles.odd_of(s)
-    rows = {n: s.switched(TOTAL, n) for n in s.names if not {*at} & {*odd.get(n, ())}}
+    rows = {n: s.switched(TOTAL, n) for n in roles.usual(s, s.names, at)}
     verdicts = {n: [word(each, end, "verdict") for end in at] for n, each in rows.items()}
-    gain = [n for n in new if n in rows and verdicts[n][1] == "faster"]
-    old = [n for n in s.names if n not in new and not roles.is_packed(s.data, n)]
-    slow = [n for n in old if n in rows and verdicts[n][1] == "slower"]
-    evidence = s.data.rows(*(rows[n].reindex([*{*at} & {*rows[n].index}]) for n in rows))
+    known = [n for n in new if n in rows]
+    gain = [n for n in known if verdicts[n][1] == "faster"]
+    old = [n for n in rows if n not in new and not roles.is_packed(s.data, n)]
+    slow = [n for n in old if verdicts[n][1] == "slower"]
+    evidence = s.data.rows(*(each[each.index.isin(at)] for each in rows.values()))
     facts: dict[str, Any] = {"p": s.symbol, "first": first, "last": last}
     if not gain and not slow:
         return Observation("mask_time", s.name, facts, evidence, "none")
+
+    def x(names: list[str], end: int) -> list[float]:
+        return roles.span(number(rows[n], end, "x") for n in names)
+
     clauses = []
     if gain:
         early = [n for n in gain if verdicts[n][0] == "faster"]
         says = "early_all" if early == gain else "early_some" if early else "early_none"
-        x = roles.span(number(rows[n], last, "x") for n in gain)
-        who = roles.group(s, gain)
-        if len(gain) < len([n for n in new if n in rows]):
-            who = clause("who_names", names=gain)
-        early_x = roles.span(number(rows[n], first, "x") for n in early) if early else None
-        begins = clause(says, names=early, at=first, x=early_x)
-        clauses.append(clause("mask_gain", p=s.symbol, at=last, who=who, x=x, early=begins))
+        begins = clause(says, names=early, at=first, x=x(early, first) if early else None)
+        who = roles.group(s, gain) if gain == known else clause("who_names", names=gain)
+        found = {"p": s.symbol, "at": last, "who": who, "x": x(gain, last), "early": begins}
+        clauses.append(clause("mask_gain", **found))
     if slow:
-        x = roles.span(number(rows[n], last, "x") for n in slow)
-        same = all(
-            word(s.switched(PASSES["backward"], n), e, "verdict") == "equal"
-            for n in slow
-            for e in at
-        )
+        backward = [s.switched(PASSES["backward"], n) for n in slow]
+        same = all(word(each, end, "verdict") == "equal" for each in backward for end in at)
         where = clause("in_forward") if same else None
-        clauses.append(clause("mask_slow", names=slow, at=last, x=x, where=where))
+        clauses.append(clause("mask_slow", names=slow, at=last, x=x(slow, last), where=where))
     return Observation("mask_time", s.name, {**facts, "parts": clauses}, evidence, "parts")
 
 
@@ -76,16 +73,13 @@ def mask_why(s: Sweep) -> Observation | None:
     off, on = (kernels(s, base, last, PASSES["forward"], v) for v in (OFF, ON))
     if off.empty or on.empty:
         return _operators_why(s, base, last)
-    work = {
-        name: (each.ms * each.tensor)[each.kind == "product"].sum()
-        for name, each in (("off", off), ("on", on))
-    }
+    work = [(each.ms * each.tensor)[each.kind == "product"].sum() for each in (off, on)]
     more = on.groupby("kind").ms.sum().sub(off.groupby("kind").ms.sum(), fill_value=0)
     masking = float(more.drop(["product", "softmax"], errors="ignore").sum())
-    if len(on) <= len(off) or not work["off"] or more.sum() <= 0 or masking <= 0:
+    if len(on) <= len(off) or not work[0] or more.sum() <= 0 or masking <= 0:
         return None
     facts = {
-        **{"p": s.symbol, "at": last, "base": base, "product": float(work["on"] / work["off"])},
+        **{"p": s.symbol, "at": last, "base": base, "product": float(work[1] / work[0])},
         **{"added": len(on) - len(off), "more": float(more.sum()), "masking": masking},
         "skipped": _skipped(s, at),
     }
@@ -97,45 +91,39 @@ def mask_why(s: Sweep) -> Observation | None:
 def _skipped(s: Sweep, at: list[int]) -> dict[str, Any] | None:
     """What is left of the Tensor Core work of the subjects, where it falls by a tenth or more."""
     names = [n for n in roles.subjects(s) if n in counted(s, "forward_busy_time", ON)]
-
-    def left(name: str, end: int) -> float:
-        activity, busy = (
-            [number(s.medians(f"forward_{c}", v), end, name) for v in (ON, OFF)]
-            for c in ("matrix_activity", "busy_time")
-        )
-        return activity[0] * busy[0] / (activity[1] * busy[1])
-
-    work = {end: {n: left(n, end) for n in names} for end in at}
-    told = [n for n in names if work[at[1]][n] < 0.9]
+    off, on = (
+        s.medians("forward_matrix_activity", v)[names] * s.medians("forward_busy_time", v)[names]
+        for v in (OFF, ON)
+    )
+    left = on / off
+    told = [n for n in names if number(left, at[1], n) < 0.9]
     if not told:
         return None
-    late = roles.span(work[at[1]][n] for n in told)
-    facts: dict[str, Any] = {
-        "who": roles.group(s, told, short=True),
-        "at": at[1],
-        "x": late,
-        "p": s.symbol,
-    }
-    early = [work[at[0]][n] for n in told if not np.isnan(work[at[0]][n])]
+    late = roles.span(number(left, at[1], n) for n in told)
+    facts: dict[str, Any] = {"who": roles.group(s, told, short=True), "at": at[1], "x": late}
+    early = [x for n in told if not np.isnan(x := number(left, at[0], n))]
     begins = None
     if early and min(early) > 0.9:
         begins = clause("skip_not", at=at[0])
     elif early and max(early) > late[1]:
         begins = clause("skip_few", at=at[0], x=roles.span(early))
-    return clause("skipped", **facts, early=begins)
+    return clause("skipped", **facts, p=s.symbol, early=begins)
 
 
 def _operators_why(s: Sweep, base: str, last: int) -> Observation | None:
     """On a CPU: the operators that the mask adds to the baseline's forward, and their share."""
-    count = [number(s.medians("forward_operators", v), last, base) for v in (OFF, ON)]
-    elementwise = number(s.medians("forward_elementwise_share", ON), last, base) / 100
-    off, on = (number(s.medians(PASSES["forward"], v), last, base) for v in (OFF, ON))
-    if not count[1] > count[0] or np.isnan(elementwise):
+
+    def at(metric: str, variant: str) -> float:
+        return number(s.medians(metric, variant), last, base)
+
+    added = at("forward_operators", ON) - at("forward_operators", OFF)
+    share, on = at("forward_elementwise_share", ON) / 100, at(PASSES["forward"], ON)
+    if not added > 0 or np.isnan(share):
         return None
-    longer = on - off
-    explains = longer > 0 and EXPLAINS[0] < elementwise * on / longer < EXPLAINS[1]
-    facts = {"p": s.symbol, "at": last, "base": base, "added": int(count[1] - count[0])}
-    facts |= {"share": elementwise, "explains": clause("as_much") if explains else None}
+    longer = on - at(PASSES["forward"], OFF)
+    explains = longer > 0 and EXPLAINS[0] < share * on / longer < EXPLAINS[1]
+    facts = {"p": s.symbol, "at": last, "base": base, "added": int(added), "share": share}
+    facts |= {"explains": clause("as_much") if explains else None}
     metrics = ("forward_operators", "forward_elementwise_share")
     rows = [r for m in metrics for v in (OFF, ON) for r in s.rows(m, [base], [last], v)]
     return Observation("mask_why", s.name, facts, rows, "operators")
@@ -147,12 +135,9 @@ def widened(s: Sweep) -> dict[str, list[float]]:
     Of the subjects whose intervals are apart by more than the margin, by name.
     """
     at, found = mask_ends(s), {}
-    if not at or not roles.has_baseline(s):
+    if not at or s.data.baseline not in roles.usual(s, s.names, at[1:]):
         return {}
-    odd = roles.odd_of(s)
-    for name in roles.subjects(s):
-        if at[1] in odd.get(name, ()) or at[1] in odd.get(s.data.baseline, ()):
-            continue
+    for name in roles.usual(s, roles.subjects(s), at[1:]):
         off, on = (s.speed(TOTAL, name, variant=v) for v in (OFF, ON))
         if number(on, at[1], "low") > number(off, at[1], "high") * margins(1):
             found[name] = [number(each, at[1], "x") for each in (off, on)]
@@ -164,13 +149,9 @@ def mask_take(s: Sweep) -> Observation | None:
     found = widened(s)
     if not found:
         return None
-    at = mask_ends(s)[1]
-    every = [*found] == roles.subjects(s)
-    who = (
-        roles.group(s, found, short=True)
-        if every or len(found) == 1
-        else clause("who_names", names=[*found])
-    )
+    at, who = mask_ends(s)[1], clause("who_names", names=[*found])
+    if len(found) == 1 or [*found] == roles.subjects(s):
+        who = roles.group(s, found, short=True)
     facts = {
         **{"p": s.symbol, "at": at, "base": s.data.baseline, "who": who},
         **{key: roles.span(x[i] for x in found.values()) for i, key in enumerate(("off", "on"))},

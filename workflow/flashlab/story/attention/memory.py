@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from flashlab.analysis.frames import Sweep, number
 from flashlab.devices import find_device, known_devices
 from flashlab.runs import Run
@@ -54,47 +56,37 @@ def limit(s: Sweep) -> dict[str, Any] | None:
     metric = s.data.benchmark.metric(MEMORY)
     if s.symbol != "N" or not at or metric.account is None or s.runs.batch_size.nunique() > 1:
         return None
-    run = s.run(base, at[1]) or {}
-    capacity, length = metric.account.capacity(str(run["device_name"])), 2 * at[1]
+    device = str((s.run(base, at[1]) or {})["device_name"])
+    capacity, length = metric.account.capacity(device), 2 * at[1]
 
     def needed(name: str) -> float:
-        found = parts(s, name, at[1], length)
-        return sum(found.values()) if found else math.nan
+        return sum((parts(s, name, at[1], length) or {"unknown": math.nan}).values())
 
     if capacity is None or math.isnan(needed(base)):
         return None
     while needed(base) <= capacity and length < LARGEST:
         length *= 2
-    rest = [x / 1024 for x in map(needed, names) if not math.isnan(x)]
+    rest = {name: x / 1024 for name in names if not math.isnan(x := needed(name))}
     if not rest or needed(base) <= capacity:
         return None
-    facts = {"at": length, "needs": needed(base) / 1024, "rest": roles.span(rest)}
-    told = [name for name in names if not math.isnan(needed(name))]
-    return {**facts, "has": capacity / 1024, "who": roles.group(s, told, short=True)}
+    facts = {"at": length, "needs": needed(base) / 1024, "has": capacity / 1024}
+    who = roles.group(s, rest, short=True)
+    return {**facts, "rest": roles.span(rest.values()), "who": who}
 
 
 def memory(s: Sweep) -> Observation | None:
     """The peak memory of the baseline and the subjects along a sweep."""
-    base, at = (
-        s.data.baseline,
-        roles.ends(s, [s.data.baseline], MEMORY) if roles.has_baseline(s) else [],
-    )
-    table = s.medians(MEMORY)
+    base, table = s.data.baseline, s.medians(MEMORY)
+    at = roles.ends(s, [base], MEMORY) if roles.has_baseline(s) else []
     names = [n for n in roles.subjects(s) if at and table[n].reindex(at).notna().all()]
     if not names or s.is_switch:
         return None
-    first, last = at
-    grown = {n: number(table, last, n) / number(table, first, n) for n in [base, *names]}
+    grown = {n: number(table, at[1], n) / number(table, at[0], n) for n in [base, *names]}
     facts = {
-        **{
-            "p": s.symbol,
-            "first": first,
-            "last": last,
-            "base": base,
-            "who": roles.group(s, names, short=True),
-        },
+        **{"p": s.symbol, "first": at[0], "last": at[1], "base": base},
         **{"grown": grown[base], "others": roles.span(grown[n] for n in names)},
-        **{"shares": [roles.span(share(s, n, end) for n in names) for end in at]},
+        "shares": [roles.span(share(s, n, end) for n in names) for end in at],
+        "who": roles.group(s, names, short=True),
     }
     variant, more = _variant(s, names, at, grown)
     evidence = s.rows(MEMORY, [base, *names], at)
@@ -136,8 +128,5 @@ def _variant(
 def _adds(s: Sweep) -> bool:
     """True if each unit of the sweep adds the same to the baseline's peak, not nothing."""
     sizes = s.medians(MEMORY)[s.data.baseline].dropna()
-    steps = [
-        (number(sizes, b) - number(sizes, a)) / (b - a)
-        for a, b in zip(map(int, sizes.index), map(int, sizes.index[1:]), strict=False)
-    ]
-    return bool(steps) and min(steps) > 0 and max(steps) - min(steps) <= 1e-6 * max(steps)
+    steps = np.diff(sizes) / np.diff(sizes.index.to_numpy(dtype=float))
+    return bool(len(steps) and steps.min() > 0 and np.ptp(steps) <= 1e-6 * steps.max())

@@ -98,6 +98,12 @@ def odd_at(s: Sweep) -> list[int]:
     return sorted({at for values in odd_of(s).values() for at in values})
 
 
+def usual(s: Sweep, names: Iterable[str], at: Iterable[int]) -> list[str]:
+    """Those without an odd run at any of these values."""
+    places, odd = {*at}, odd_of(s)
+    return [name for name in names if not places & {*odd.get(name, ())}]
+
+
 def even(speeds: pd.DataFrame) -> pd.DataFrame:
     """Those that rest on no odd run; all where these are fewer than two."""
     found = speeds[~speeds.odd.astype(bool)]
@@ -116,9 +122,8 @@ def ends(s: Sweep, names: Iterable[str], metric: str = TOTAL, variant: str = "")
 def _ends(s: Sweep, of: tuple[str, ...], metric: str, variant: str) -> list[int]:
     names = [*of]
     known = [int(at) for at in s.medians(metric, variant)[names].dropna().index]
-    odd = {} if metric == MEMORY else odd_of(s)
-    usual = [at for at in known if not any(at in odd.get(name, ()) for name in names)]
-    chosen = usual if len(usual) > 1 else known
+    even = [at for at in known if metric == MEMORY or len(usual(s, names, [at])) == len(names)]
+    chosen = even if len(even) > 1 else known
     return [chosen[0], chosen[-1]] if len(chosen) > 1 else []
 
 
@@ -176,13 +181,11 @@ def towards(speeds: pd.DataFrame) -> str | None:
 
 def leaders(s: Sweep, variant: str = "") -> dict[int, str]:
     """The subject with the least total at each value; where its run is odd, the next."""
-    table, odd = s.medians(TOTAL, variant)[subjects(s)], odd_of(s)
     found: dict[int, str] = {}
-    for at, row in table.dropna(how="all").iterrows():
-        value = int(str(at))
-        usual = {n: x for n, x in row.dropna().items() if value not in odd.get(str(n), ())}
-        if usual:
-            found[value] = str(min(usual, key=lambda name: usual[name]))
+    for at, row in s.medians(TOTAL, variant)[subjects(s)].dropna(how="all").iterrows():
+        value, times = int(str(at)), row.dropna()
+        if names := usual(s, map(str, times.index), [value]):
+            found[value] = min(names, key=lambda name: float(times[name]))
     return found
 
 
@@ -214,12 +217,9 @@ def apart(numbers: Mapping[str, float]) -> str | None:
 
 def by_verdict(speeds: pd.DataFrame) -> dict[str, list[int]]:
     """The values of each verdict."""
-    verdicts = speeds.verdict
-    return {
-        verdict: [int(at) for at in verdicts.index[verdicts == verdict]]
-        for verdict in ("faster", "slower", "equal", "undecided")
-        if (verdicts == verdict).any()
-    }
+    verdicts = ("faster", "slower", "equal", "undecided")
+    by = {verdict: speeds.index[speeds.verdict == verdict] for verdict in verdicts}
+    return {verdict: [*map(int, at)] for verdict, at in by.items() if len(at)}
 
 
 def share(s: Sweep, name: str, at: int, variant: str = "") -> float:

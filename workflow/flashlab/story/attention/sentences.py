@@ -26,8 +26,8 @@ PACKED: tuple[Kind, ...] = (time.time, keys.packed, lesson.missing, lesson.odd)
 LINES = ("take", "mask_take")
 """The kinds that are an experiment's line on page one, too."""
 
-ONLY_LINES = ("take_two",)
-"""Those whose numbers an experiment's paragraph has already."""
+ONLY_LINES = ("take_two", "take_even")
+"""Those whose numbers or verdicts an experiment's paragraph has already."""
 
 
 def observations(data: Dataset) -> list[Observation]:
