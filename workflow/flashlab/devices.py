@@ -53,11 +53,15 @@ class Device:
     source: str
 
 
-def read_devices(path: Path = DEVICES_CSV) -> tuple[Device, ...]:
-    """The rows of a table of devices, in its order."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Device(
+@cache
+def known_devices() -> tuple[Device, ...]:
+    """The devices of ``data/devices.csv``, in its order."""
+    devices = []
+    with DEVICES_CSV.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            # Cycles a second of all multiprocessors: a lane ends two operations in each.
+            cycles = float(row["float32_TFLOPs"]) * 1e12 / 2 / int(row["float32_lanes"])
+            device = Device(
                 name=row["device"],
                 peak_tflops={dtype: float(row[f"{dtype}_TFLOPs"]) for dtype in _DTYPES},
                 bandwidth=float(row["bandwidth_GBs"]),
@@ -65,23 +69,12 @@ def read_devices(path: Path = DEVICES_CSV) -> tuple[Device, ...]:
                 memory_gb=float(row["memory_GB"]),
                 compute_capability=row["compute_capability"],
                 cublas_workspaces=int(row["cublas_workspaces_bytes"] or 0) or None,
-                shared_rate=_cycles(row) * int(row["shared_bytes"]),
-                issue_rate=_cycles(row) * int(row["issued"]),
+                shared_rate=cycles * int(row["shared_bytes"]),
+                issue_rate=cycles * int(row["issued"]),
                 source=row["source"],
             )
-            for row in csv.DictReader(file)
-        )
-
-
-def _cycles(row: Mapping[str, str]) -> float:
-    """The cycles a second of all multiprocessors: a lane ends two operations in each."""
-    return float(row["float32_TFLOPs"]) * 1e12 / 2 / int(row["float32_lanes"])
-
-
-@cache
-def known_devices() -> tuple[Device, ...]:
-    """The devices of ``data/devices.csv``, in its order."""
-    return read_devices()
+            devices.append(device)
+    return tuple(devices)
 
 
 def _model(name: str) -> str:

@@ -217,7 +217,7 @@ class Benchmark:
     is, beside its parameters. `dtypes` are those that `auto` stands for, by kind of device.
     `settings_file` reads the file that ``hyper_param=`` names as keys of a configuration, for these
     experiments, and lines about what it does not take of it; ValueError with the remedy where it
-    cannot. `absent` are the optional metrics that certain records lack (`having`).
+    cannot.
     """
 
     name: str
@@ -242,7 +242,6 @@ class Benchmark:
     protocols: Mapping[str, Callable[[], type[Keys]]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
     settings_file: Callable[[Path, Sequence[str]], tuple[dict[str, Any], list[str]]] | None = None
-    absent: tuple[Metric, ...] = ()
 
     @cached_property
     def given(self) -> tuple[Parameter, ...]:
@@ -298,15 +297,11 @@ class Benchmark:
     def having(self, names: Collection[str]) -> Benchmark:
         """The benchmark for records that hold the measured metrics of these names.
 
-        Optional metrics that are not among them are left out, with those derived from them. Their
-        names are still known (`absent`).
+        Optional metrics that are not among them are left out, with those derived from them.
         """
         gone = {m.name for m in self.measured if m.optional and m.name not in names}
-        absent = tuple(m for m in self.metrics if gone.intersection(self.measured_behind(m.name)))
-        if not absent:
-            return self
-        kept = tuple(metric for metric in self.metrics if metric not in absent)
-        return replace(self, metrics=kept, absent=(*self.absent, *absent))
+        kept = (m for m in self.metrics if gone.isdisjoint(self.measured_behind(m.name)))
+        return replace(self, metrics=tuple(kept)) if gone else self
 
     def on(self, device: str) -> Benchmark:
         """The benchmark with its derived metrics in the units that suit a kind of device."""
@@ -347,7 +342,7 @@ class Benchmark:
 
     def metric(self, name: str) -> Metric:
         counters = (self.all_counters(device) for device in self.counters)
-        declared = (*self.metrics, *self.absent, *itertools.chain.from_iterable(counters))
+        declared = (*self.metrics, *itertools.chain.from_iterable(counters))
         return _named(declared, name, f"metric of {self.name}")
 
     def measured_behind(self, name: str) -> tuple[str, ...]:
@@ -360,7 +355,7 @@ class Benchmark:
 
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""
-        _named((*self.quantities.values(),), quantity, f"quantity of {self.name}")
+        _named(self.quantities.values(), quantity, f"quantity of {self.name}")
         metrics = tuple(m for m in self.metrics if m.quantity.name == quantity)
         return metrics if len(metrics) == 1 else tuple(m for m in metrics if m.part)
 
@@ -429,9 +424,8 @@ class Benchmark:
 Named = TypeVar("Named", Parameter, Quantity, Metric)
 
 
-def _named(declared: tuple[Named, ...], name: str, what: str) -> Named:
-    for entry in declared:
-        if entry.name == name:
-            return entry
-    names = ", ".join(entry.name for entry in declared)
-    raise UnknownNameError(f"{name} is no {what}; there are {names}")
+def _named(declared: Iterable[Named], name: str, what: str) -> Named:
+    by_name = {entry.name: entry for entry in declared}
+    if name not in by_name:
+        raise UnknownNameError(f"{name} is no {what}; there are {', '.join(by_name)}")
+    return by_name[name]

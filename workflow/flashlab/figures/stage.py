@@ -305,8 +305,9 @@ def _bars(
     failed = data.status.map(lambda key: "" if key == "ok" else in_words(key, languages))
     data = data.assign(busy=np.nan, failed=failed)
     legend = words if len(words) > 1 else []
-    if occupied and occupied[0] in {metric.name for metric in known}:
-        busy = tidy(sweep, names, [sweep.data.benchmark.metric(occupied[1])], languages)["value"]
+    told = [m for m in sweep.data.benchmark.metrics if occupied and m.name == occupied[1]]
+    if occupied and told and occupied[0] in {metric.name for metric in known}:
+        busy = tidy(sweep, names, told, languages)["value"]
         data.loc[data.metric == occupied[0], "busy"] = busy.to_numpy()
         legend = [in_words(key, languages) for key in ("busy", "idle")] if busy.any() else legend
     panels = {metric.name: title_with_unit(metric, languages) for metric in known}

@@ -58,9 +58,10 @@ PARTS = (
 """The parts of the whole process in order, as the program itself times them."""
 
 
-def _part(name: str) -> Metric:
-    """A time that is only shown, in columns that have words; not every run has it."""
-    return Metric(name, PART, {}, optional=True, only_shown=True)
+def _part(name: str, *words: str) -> Metric:
+    """A time that is never compared, and shown in columns that have words of their own."""
+    labels = texts(*words) if words else {}
+    return Metric(name, PART, labels, optional=True, only_shown=True)
 
 
 COUNTED = {
@@ -85,7 +86,8 @@ LADDER = Benchmark(
         ),
         Metric("kernel_time", TIME, texts("kernel 時間", "kernel time")),
         Metric("rate", RATE, texts("運算速率", "rate"), derived=Derived(("kernel_time",), _rate)),
-        *map(_part, ("copy_in_time", "copy_out_time", "process_time")),
+        *map(_part, ("copy_in_time", "copy_out_time")),
+        _part("process_time", "整個程式的時間", "time of the whole process"),
         *(_part(f"process_{name}") for name in PARTS),
     ),
     measure="flashlab.benchmarks.ladder.measure",
