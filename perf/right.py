@@ -2,10 +2,9 @@
 
 Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY COUNT [SEED]
 
-scores      comparisons and what is said of them, of planted datasets; status 1 out of bounds
+scores      comparisons of planted datasets; status 1 out of bounds
 models      comparisons where processes differ in known ways; status 1 where a goal is missed
 sentences   all that planted reports on attention say; status 1 where page one says anything false
-best        what the best possible test misses under random load, which knows its model
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
@@ -20,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import best, identical, models, scores, sentences
+from analysis.study import identical, models, scores, sentences
 
 Table = Iterator[tuple[object, ...]]
 OF_COMPARED = ("what", "decided", "false", "plain ones missed", "A/A different", "intervals hold")
@@ -72,9 +71,8 @@ def of_scores(datasets: int, seed: int, folder: Path) -> Table:
     """Rows and statements of each kind."""
     found = scores.score(datasets, seed, folder)
     yield OF_COMPARED
-    yield from (_row(*each) for each in sorted({**found.rows, **found.statements}.items()))
+    yield from (_row(*each) for each in sorted(found.rows.items()))
     yield "identical", "", "", "", _share(found.identical_differences, found.identical_rows), ""
-    yield from ((example[:1200],) for example in found.examples[:10])
     if wrong := found.out_of_bounds():
         sys.exit("\n".join(wrong))
 
@@ -88,12 +86,6 @@ def of_models(datasets: int, seed: int, folder: Path) -> Table:
         wrong += [f"{name}: {each}" for each in cell.out_of_bounds("two states" in name)]
     if wrong:
         sys.exit("\n".join(wrong))
-
-
-def of_best(processes: int, seed: int, folder: Path) -> Table:
-    """By the number of processes, from two on."""
-    for count in range(2, processes + 1):
-        yield count, f"{best.missed_by_the_best(count, seed):.1%}"
 
 
 def of_sentences(reports: int, seed: int, folder: Path) -> Table:
@@ -114,7 +106,7 @@ def of_sentences(reports: int, seed: int, folder: Path) -> Table:
 
 
 STUDIES: dict[str, Callable[[int, int, Path], Table]] = {
-    **{"scores": of_scores, "models": of_models, "sentences": of_sentences, "best": of_best},
+    **{"scores": of_scores, "models": of_models, "sentences": of_sentences},
     **{"noise": of_noise, "replicated": of_replicated, "paired": of_pairs},
 }
 

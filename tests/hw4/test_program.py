@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -19,39 +18,35 @@ from flashlab.hw4.judge import line, worst_error, write_case
 from flashlab.hw4.program import run_program
 
 SIZES = Sizes(batch_size=5, seq_len=9, head_dim=32)
+VALUES = np.random.default_rng(0).uniform(-3, 3, (5, 3, 9, 32)).astype(np.float32)
+INPUT = HEADER.pack(*SIZES) + VALUES.tobytes()
+Q, K, V = torch.from_numpy(VALUES).double().unbind(1)
+EXACT = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
 
 
-def write_input(path: Path) -> Path:
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
     """An input file of `SIZES`."""
-    values = np.random.default_rng(0).uniform(-3, 3, (5, 3, 9, 32)).astype(np.float32)
-    with path.open("wb") as file:
-        file.write(HEADER.pack(*SIZES))
-        file.write(values.tobytes())
+    path = tmp_path / "in.bin"
+    path.write_bytes(INPUT)
     return path
 
 
-def exact_output(source: Path) -> torch.Tensor:
-    """Attention of a file of `SIZES` in float64, (B, N, d)."""
-    values = np.fromfile(source, np.float32, offset=12).reshape(5, 3, 9, 32)
-    q, k, v = torch.from_numpy(values).double().unbind(1)
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "out.bin"
 
 
 def run(source: Path, target: Path, *step: str) -> int:
     return main(["hw4", str(source), str(target), *(f"--step={name}" for name in step)])
 
 
-def test_the_program_computes_attention_batch_by_batch(tmp_path: Path) -> None:
-    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
+def test_the_program_computes_attention_batch_by_batch_in_the_memory_it_may_take(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run(source, target, "sequential") == 0  # in capitals or not
     found = torch.from_numpy(np.fromfile(target, np.float32)).view(5, 9, 32)
-    torch.testing.assert_close(found.double(), exact_output(source), atol=1e-5, rtol=0)
-
-
-def test_a_file_larger_than_the_memory_it_may_take_comes_out_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
+    torch.testing.assert_close(found.double(), EXACT, atol=1e-5, rtol=0)
     sizes: list[int] = []
     monkeypatch.setattr(format, "PIECE_BYTES", 2 * SIZES.matrix_bytes)
     monkeypatch.setattr(
@@ -65,66 +60,48 @@ def test_a_file_larger_than_the_memory_it_may_take_comes_out_the_same(
     assert {part for part in PARTS if not parts[part] > 0} == {"copy_in", "copy_out", "overlapped"}
 
 
-def damaged(path: Path, change: str) -> Path:
-    """An input file with something wrong."""
-    content = write_input(path).read_bytes()
-    header = {
-        "negative": (-5, 9, 32),
-        "zero": (5, 0, 32),
-        "head_dim": (5, 9, 48),
-        "huge": (2**31 - 1, 2**31 - 1, 64),
-    }
-    if change in header:
-        content = struct.pack("<iii", *header[change]) + content[12:]
-    cuts = {"no header": 7, "truncated": len(content) - 4, "cut in a number": len(content) - 1}
-    path.write_bytes((content + b"\0" * (change == "too long"))[: cuts.get(change)])
-    return path
+def headed(*sizes: int) -> bytes:
+    return HEADER.pack(*sizes) + INPUT[12:]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("content", "message"),
     [
-        ("no header", "has 7 bytes, fewer than the 12 of B, N and d (int32)"),
-        ("truncated", "is truncated: 17288 bytes, where B 5, N 9, d 32 take 17292"),
-        ("cut in a number", "is truncated: 17291 bytes"),
-        ("too long", "is too long: 17293 bytes, where B 5, N 9, d 32 take 17292"),
-        ("negative", "B -5, N 9, d 32: B, N and d must be positive"),
-        ("zero", "B 5, N 0, d 32: B, N and d must be positive"),
-        ("head_dim", "d must be 32 or 64"),
-        ("huge", "is truncated"),
+        (INPUT[:7], "has 7 bytes, fewer than the 12 of B, N and d (int32)"),
+        (INPUT[:-4], "is truncated: 17288 bytes, where B 5, N 9, d 32 take 17292"),
+        (INPUT + b"\0", "is too long: 17293 bytes, where B 5, N 9, d 32 take 17292"),
+        (headed(-5, 9, 32), "B -5, N 9, d 32: B, N and d must be positive"),
+        (headed(5, 0, 32), "B 5, N 0, d 32: B, N and d must be positive"),
+        (headed(5, 9, 48), "d must be 32 or 64"),
+        (headed(2**31 - 1, 2**31 - 1, 64), "is truncated"),
     ],
+    ids=["no header", "truncated", "too long", "negative", "zero", "head_dim", "huge"],
 )
 def test_a_file_that_is_wrong_is_one_message_and_leaves_the_output_as_it_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str, message: str
+    source: Path, target: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
 ) -> None:
-    source, target = damaged(tmp_path / "in.bin", change), tmp_path / "out.bin"
+    source.write_bytes(content)
     target.write_bytes(b"before")
     assert run(source, target, "Sequential") == 1
     said = capsys.readouterr().err
     assert said.startswith(f"error: {source}: ") and message in said
     assert said.count("\n") == 1
-    assert {*tmp_path.iterdir()} == {source, target}
+    assert {*source.parent.iterdir()} == {source, target}
     assert target.read_bytes() == b"before"
 
 
-def test_an_unknown_step_is_answered_with_the_steps_there_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_step_that_cannot_run_is_answered_with_those_that_can(
+    source: Path, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(write_input(tmp_path / "in.bin"), tmp_path / "out.bin", "registrs") == 1
+    assert run(source, target, "registrs") == 1
     said = capsys.readouterr().err
     assert "unknown step registrs (did you mean Registers?)" in said
     assert "Sequential, GlobalMemory, SharedTiles" in said
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_the_program_says_what_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write_input(tmp_path / "in.bin")
-    assert run(source, tmp_path / "out.bin") == 1
-    said = capsys.readouterr().err
-    assert "no NVIDIA GPU" in said and "--step Sequential runs on the CPU" in said
-    assert list(tmp_path.iterdir()) == [source]
+    if not torch.cuda.is_available():
+        assert run(source, target) == 1
+        said = capsys.readouterr().err
+        assert "no NVIDIA GPU" in said and "--step Sequential runs on the CPU" in said
+    assert not target.exists()
 
 
 def test_a_case_follows_from_its_seed(tmp_path: Path) -> None:
@@ -141,9 +118,10 @@ def test_a_case_follows_from_its_seed(tmp_path: Path) -> None:
 SECONDS = {**dict.fromkeys(PARTS, 0.0), "time": 2.0, "start": 0.5}
 
 
-def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(tmp_path: Path) -> None:
-    source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
-    out = exact_output(source).float().numpy().ravel()
+def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(
+    source: Path, target: Path
+) -> None:
+    out = EXACT.float().numpy().ravel()
     out.tofile(target)
     assert worst_error(source, target) < 1e-6
     for index, change in ((0, 0.006), (-1, np.nan)):

@@ -36,8 +36,8 @@ COMMANDS = {
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
     "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass --seconds "
     "--margin --timeout --json",
-    "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
-    "compare": "flashlab.compare.command:compare "
+    "profile": "flashlab.compare.profile:profile name --shape --dtype --timeout",
+    "compare": "flashlab.compare.report:print_comparison "
     "one other --benchmark --format --fail-on --language",
     "comparison": "flashlab.compare.comparison:write_comparison --plan --output",
     "comparison-figures": "flashlab.compare.forest:draw_comparison --comparison --output",

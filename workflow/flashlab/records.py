@@ -38,10 +38,6 @@ SCHEMAS = Path(__file__).parents[1] / "schemas"
 COUNTERS = "counters"
 """Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
 
-INTERLEAVED = "interleaved"
-"""Name of the protocol by which `bench` times implementations in turns; its records hold the
-metrics asked for."""
-
 REMEDY = "./run report measures this run again"
 
 
@@ -105,7 +101,7 @@ class Record:
     def top_level_keys(self) -> dict[str, Any]:
         """The benchmark's keys at the top level of the JSON, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
-        if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
+        if benchmark.top_level_keys is None or self.has_counters:
             return {}
         measured = {name: measurement.value for name, measurement in self.metrics.items()}
         needed = [metric.name for metric in benchmark.measured if not metric.optional]
@@ -192,9 +188,8 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
 def _metrics_problem(metrics: Mapping[str, Any], benchmark: Benchmark, of: str, device: str) -> str:
     """What is wrong with the metrics of a record by the protocol `of`; empty if nothing is.
 
-    They must be those that are declared, in their units, though an optional one may be missing, and
-    any one of the protocol `INTERLEAVED`. The value of one is the median of its samples, where it
-    has some.
+    They must be those that are declared, in their units, though an optional one may be missing. The
+    value of one is the median of its samples, where it has some.
     """
     for name, measured in metrics.items():
         median = statistics.median(measured.get("samples") or [measured["value"]])
@@ -207,7 +202,7 @@ def _metrics_problem(metrics: Mapping[str, Any], benchmark: Benchmark, of: str, 
     units = {
         metric.name: metric.unit
         for metric in declared
-        if metric.name in metrics or not (of == INTERLEAVED or metric.optional)
+        if metric.name in metrics or not metric.optional
     }
     stated = {name: measured["unit"] for name, measured in metrics.items()}
     if metrics and stated != units:

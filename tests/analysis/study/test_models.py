@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from analysis.study.best import missed_by_the_best
 from analysis.study.models import score_models
 
 pytestmark = pytest.mark.scheduled
@@ -24,7 +23,3 @@ def test_no_model_of_noise_makes_false_rows_and_intervals_hold(tmp_path: Path) -
             missed[name.split(",")[0]] += cell.rows.missed
             plain[name.split(",")[0]] += cell.rows.plain
     assert [name for name in plain if missed[name] > 0.05 * plain[name]] == []
-
-
-def test_two_processes_cannot_tell_a_load_from_a_difference() -> None:
-    assert missed_by_the_best(2, 1) > 0.05 > missed_by_the_best(3, 1)

@@ -7,7 +7,7 @@ whether it misses a plain difference, and whether its interval holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from statistics import geometric_mean
 from typing import Any
 
@@ -19,14 +19,9 @@ from flashlab.story.attention.roles import margins
 MARGIN = margins(1)
 PLAIN = margins(2)
 TOTAL = "forward_backward_time"
-STORED = ("Pytorch", "SdpaMath")
-"""The implementations that store the scores."""
 
 Judged = tuple[bool, bool | None]
-"""True if a claim is false; then True if a plain effect is missed, None where none is plain."""
-
-Judges = Mapping[str, Callable[[Mapping[str, Any], Any], Iterator[Judged]]]
-"""By the name of an observation, a judgement of each claim that its facts make."""
+"""True if a row is false; then True if a plain effect is missed, None where none is plain."""
 
 RIGHT: Mapping[str, Callable[[float], bool]] = {
     "above": lambda ratio: ratio > MARGIN,
@@ -89,13 +84,3 @@ def judge_row(row: Mapping[str, Any], ratio: float) -> Judged:
     is_plain = max(ratio, 1 / ratio) >= PLAIN
     missed = row["verdict"] not in ("above", "below") if is_plain else None
     return not RIGHT[row["verdict"]](ratio), missed
-
-
-def is_verdict(verdict: str, speed: float) -> bool:
-    """True if a verdict is right of a true speed."""
-    holds = {
-        "faster": speed > MARGIN,
-        "slower": speed < 1 / MARGIN,
-        "equal": 1 / MARGIN <= speed <= MARGIN,
-    }
-    return holds.get(verdict, True)

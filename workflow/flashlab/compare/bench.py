@@ -204,8 +204,7 @@ def run_bench(
         output: JSON file to write.
 
     Raises:
-        ImplementationError: an argument names no implementation.
-        ShapeError: a shape is malformed.
+        UsageError: an argument names no implementation, or a shape is malformed.
         SavedError: an implementation's file was saved while it was measured.
     """
     device = machine.detect_device("auto")

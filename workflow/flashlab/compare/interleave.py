@@ -23,7 +23,7 @@ from flashlab import machine
 from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.looks import FIRST_SHARE, LOOK_IN_FIRST, MIN_PAIRS, PROCESSES, Look, look_at
 from flashlab.compare.targets import Target
-from flashlab.forks import START_SECONDS, Child
+from flashlab.forks import START_SECONDS
 from flashlab.measuring.supervise import (
     count_oom_kills,
     ended_without_answer,
@@ -32,13 +32,14 @@ from flashlab.measuring.supervise import (
     start_measuring,
 )
 from flashlab.measuring.supervised import Section, refused, together
-from flashlab.records import INTERLEAVED, time_out_message
+from flashlab.records import time_out_message
 from flashlab.runs import Run
 
 Batches = list[list[float]]
 """The batches of a process in order of time, each the times of its calls in seconds."""
 
-WORKER = "flashlab.measuring.turns"
+PROTOCOL, WORKER = "interleaved", "flashlab.measuring.turns"
+"""The name of this protocol, and the module that a process answers commands by."""
 
 END_SECONDS = 10.0
 """Seconds that a process may take to answer after its last command."""
@@ -71,15 +72,13 @@ class Candidate:
         self._answer, self._errors = Path(folder, "answer.json"), Path(folder, "errors")
         self._errors.touch()
         order = {
-            "run": {**self.run.to_row(), "inputs": kernel.form(benchmark, INTERLEAVED)},
-            "measure": benchmark.measure,
-            "kernel": str(kernel.path),
+            "run": {**self.run.to_row(), "inputs": kernel.form(benchmark, PROTOCOL)},
+            **{"measure": benchmark.measure, "kernel": str(kernel.path), "part": WORKER},
             "preloads": kernel.preloads,
-            "part": WORKER,
             "surroundings": identified(self.run.device, variables) | machine.surroundings(),
         }
-        server = server_of(os.getpid())
-        self._process: Child = start_measuring(server, order, variables, self._answer, self._errors)
+        files = (self._answer, self._errors)
+        self._process = start_measuring(server_of(os.getpid()), order, variables, *files)
         stack.callback(self._process.kill)
 
     def command(self, do: str, **parts: Any) -> dict[str, Any] | None:
@@ -129,8 +128,7 @@ class Candidate:
         """The process's last answer, or its end in words if there is none."""
         returncode = self._process.wait(seconds)
         if self._answer.exists():
-            reply: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
-            return reply
+            return dict(json.loads(self._answer.read_text(encoding="utf-8")))
         if returncode is None:
             return self._timed_out()
         return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
@@ -183,12 +181,13 @@ def _look(candidates: Sequence[Candidate], name: str) -> None:
 
 def pair_ratios(candidate: Candidate, first: Candidate, name: str) -> list[list[float]]:
     """The ratios of neighbouring batches' medians, of each process, in order of time."""
+    mine, theirs = (
+        [[statistics.median(calls) for calls in batches] for batches in each.batches[name]]
+        for each in (candidate, first)
+    )
     return [
-        [
-            statistics.median(one) / statistics.median(other)
-            for one, other in zip(batches, others, strict=False)
-        ]
-        for batches, others in zip(candidate.batches[name], first.batches[name], strict=False)
+        [one / other for one, other in zip(*both, strict=False)]
+        for both in zip(mine, theirs, strict=False)
     ]
 
 
@@ -218,7 +217,7 @@ def measure_in_turns(
         SavedError: an implementation's file was saved meanwhile.
     """
     first = FIRST_SHARE * seconds / len(passes)
-    later = (seconds - FIRST_SHARE * seconds) / (PROCESSES - 1) / len(passes)
+    later = (seconds / len(passes) - first) / (PROCESSES - 1)
     for process in range(PROCESSES):
         share, look_after = (later, math.inf) if process else (first, LOOK_IN_FIRST * first)
         with ExitStack() as stack:
@@ -231,8 +230,8 @@ def measure_in_turns(
                 if process == 0 and (checked := candidate.command("prepare")):
                     memory = checked["metrics"].get("peak_memory", {})
                     candidate.peak_memory = memory.get("value")
-                if candidate.status == "ok":
-                    candidate.command("passes")
+            for candidate in _measured(candidates):
+                candidate.command("passes")
             for name in passes if any(_measured(candidates)) else ():
                 measure_pass(candidates, name, share, look_after, looked)
             for candidate in _measured(candidates):

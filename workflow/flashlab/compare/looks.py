@@ -26,21 +26,18 @@ from flashlab.statistics import MIN_SAMPLES, estimate_median, interval_of
 PROCESSES = 4
 """The processes of each implementation: the first, and three restarts."""
 
-FIRST_SHARE = 1 / 8
-"""Share of the time for which the first process is measured, so that there is soon a verdict; the
-others share the rest equally."""
-
-LOOK_IN_FIRST = 0.5
-"""Share of the first process's time after which the first look is taken; the others are at the end
-of each process."""
+FIRST_SHARE, LOOK_IN_FIRST = 1 / 8, 0.5
+"""Share of the time for which the first process is measured, so that there is soon a verdict (the
+others share the rest equally), and share of that after which the first look is taken; the others
+are at the end of each process."""
 
 PROVISIONAL_ERROR, FINAL_ERROR = 0.002, 0.042
 """The error of each of the four looks before the last, and of the last: 5% together."""
 
 ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
 """The standard deviation between processes of the logarithm of a ratio, assumed while too few were
-measured to estimate it. Once several have been measured and differ by more, the greater value
-counts. On an H200, processes of one implementation differed by 0.02 to 1.4%."""
+measured to estimate it; what several differ by counts where it is more. On an H200, processes of
+one implementation differed by 0.02 to 1.4%."""
 
 MIN_PAIRS = MIN_SAMPLES
 """Fewest batches of an implementation in a process, whatever the time spent."""
@@ -71,11 +68,10 @@ class Look:
 def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
     """The ratio from those of neighbouring batches; None while there are too few.
 
-    Batches that follow one another share the state of the clock, and their ratio does not depend on
-    it. Within a process the interval allows for ratios that depend on one another
-    (`statistics`); between processes it is Student's t once all have been measured
-    (`replication`), and before that it is computed from `ASSUMED_SPREAD`. `processes` are the
-    ratios of each so far, in order of time.
+    Batches that follow one another share the state of the clock. Within a process the interval
+    allows for ratios that depend on one another (`statistics`); between processes it is Student's t
+    once all have been measured (`replication`), and before that it is computed from
+    `ASSUMED_SPREAD`. `processes` are the ratios of each so far, in order of time.
     """
     if any(len(ratios) < MIN_PAIRS for ratios in processes):
         return None

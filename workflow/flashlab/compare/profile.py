@@ -9,36 +9,26 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.benchmarks.implementations import Implementation
 from flashlab.compare.targets import DTYPE, opened_targets, shapes_of
 from flashlab.compare.words import as_text
 from flashlab.measuring.supervise import measure_run
-from flashlab.numbers import measured, percent, short
+from flashlab.numbers import measured, short
 from flashlab.records import COUNTERS, Record
-from flashlab.runs import Run
+from flashlab.usage import require_torch
 
 LONGEST = 12
 """Kernels or operators of a pass that are listed, the longest first."""
 
-
-def _count(run: Run, kernel: Implementation, timeout_s: float) -> Record:
-    """Count a run's passes; a failure is a record too."""
-    protocol = {"name": COUNTERS, "timeout_s": timeout_s}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        redirect_stderr(io.StringIO()) as said,  # profilers say much that is no error
-    ):
-        record = measure_run(ATTENTION, run, protocol, kernel, {}, Path(folder, "record.json"))
-    if record.status == "error":
-        sys.stderr.write(said.getvalue())
-    return record
+TIMES = {"kernels": "busy_time", "operators": "milliseconds"}
+"""What a record has beside its counters, and the time of each in ms."""
 
 
 def _number(value: float, unit: str) -> str:
@@ -49,7 +39,7 @@ def _number(value: float, unit: str) -> str:
 
 
 def counters_text(record: Record) -> str:
-    """The counters of a record: a row for each quantity, a column for each pass."""
+    """The counters, a column a pass, and below them what was longest in each."""
     declared = ATTENTION.counters_on(record.run.device)
     rows = [
         [
@@ -58,51 +48,32 @@ def counters_text(record: Record) -> str:
         ]
         for metrics in zip(*declared.values(), strict=True)
     ]
-    return as_text(rows, ["", *(f">{name.removesuffix('_time')}" for name in declared)])
+    told = [as_text(rows, ["", *(f">{name.removesuffix('_time')}" for name in declared)])]
+    for kind, time in TIMES.items():
+        for name, parts in (record.details or {}).get(kind, {}).items():
+            longest = pd.DataFrame(parts).nlargest(LONGEST, time)
+            of = f"\n{name.removesuffix('_time')} pass: {len(longest)} of {len(parts)} {kind}"
+            told += [of, longest.to_string(index=False, float_format="{:.3g}".format)]
+    return "\n".join(told)
 
 
-def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[tuple[str, str, float]]]]:
-    """The kernels or operators of each pass: name, kind or share, and ms, the longest first.
+def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> int:
+    """Count the passes of one implementation at each shape and print it; 1 if not all could be.
 
-    Kernels are launched once each; operators of one name are together.
+    UsageError where the text names no implementation, or a shape is malformed.
     """
-    for name, kernels in details.get("kernels", {}).items():
-        busy = ((k["name"], k["matrix_activity"] / 100, k["busy_time"]) for k in kernels)
-        rows = [(name, f"{percent(share)} matrix units", ms) for name, share, ms in busy]
-        yield name, sorted(rows, key=lambda row: -row[2])
-    for name, operators in details.get("operators", {}).items():
-        about = ((o["name"], f"{o['calls']}× {o['class']}", o["milliseconds"]) for o in operators)
-        yield name, [*about]
-
-
-def _parts_text(parts: Sequence[tuple[str, str, float]]) -> str:
-    """The kernels or operators of a pass."""
-    rows = [(part, kind, measured(ms)) for part, kind, ms in parts[:LONGEST]]
-    if rest := parts[LONGEST:]:
-        rows.append((f"{len(rest)} more", "", measured(sum(ms for *_, ms in rest))))
-    return as_text(rows, ["kernel or operator", "", ">ms"])
-
-
-def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> bool:
-    """Count the passes of one implementation at each shape and print it; whether all could be.
-
-    Raises:
-        ImplementationError: the text names no implementation.
-        ShapeError: a shape is malformed.
-    """
-    device, statuses = machine.detect_device("auto"), set[str]()
-    with opened_targets([text]) as (target,):
+    require_torch()
+    device, statuses, protocol = machine.detect_device("auto"), set(), {"name": COUNTERS}
+    with opened_targets([text]) as (target,), tempfile.TemporaryDirectory() as folder:
+        kernel, output = target.implementation, Path(folder, "record.json")
         for shape in shapes_of(shapes, device):
-            kernel = target.implementation
-            record = _count(
-                attention_run(kernel.name, shape, dtype or DTYPE[device], device), kernel, timeout_s
-            )
+            run = attention_run(kernel.name, shape, dtype or DTYPE[device], device)
+            order = {**protocol, "timeout_s": timeout_s}
+            with redirect_stderr(io.StringIO()) as said:  # profilers say much that is no error
+                record = measure_run(ATTENTION, run, order, kernel, {}, output)
             statuses.add(record.status)
+            sys.stderr.write(said.getvalue() if record.status == "error" else "")
             print(f"{record.run} on {record.environment.get('device_name', device)}")
-            if record.status == "ok":
-                print(counters_text(record))
-                for name, parts in _parts(record.details or {}):
-                    print(f"\n{name.removesuffix('_time')} pass", _parts_text(parts), sep="\n")
-            else:
-                print(f"{record.status}: {record.message}")
-    return statuses == {"ok"}
+            is_counted = record.status == "ok"
+            print(counters_text(record) if is_counted else f"{record.status}: {record.message}")
+    return 0 if statuses == {"ok"} else 1

@@ -13,7 +13,9 @@ from markupsafe import Markup
 
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import comparisons_csv
-from flashlab.compare.comparison import read_compared
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.compare.comparison import compare, read_compared
+from flashlab.compare.sides import find_side
 from flashlab.compare.words import FAILED, MENDED, STATED, UNSTATED, as_text, say, verdict_word
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.labels import LANGUAGES
@@ -264,3 +266,15 @@ def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
     html = to_html(report_of(read_compared(read_json(comparison_file)), figures), page)
     with open_atomically(output) as file:
         file.write(page.complete(html))
+
+
+def print_comparison(
+    one: str, other: str, name: str, form: str, fail_on: Sequence[str], language: str
+) -> int:
+    """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
+    benchmark = find_benchmark(name)
+    document = compare(find_side(one, benchmark), find_side(other, benchmark))
+    c = read_compared(document)
+    told = json_text(document) if form == "json" else as_lines(c, language, form == "markdown")
+    print(told, end="")
+    return 1 if runs(c, fail_on) else 0

@@ -17,8 +17,9 @@ from flashlab.benchmarks.implementations import (
     find_implementations,
     read_kernel_file,
 )
-from flashlab.checking.shapes import parse_shapes, shape_text
+from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
+from flashlab.usage import UsageError
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""
@@ -27,11 +28,14 @@ DTYPE = {"cuda": "float16", "cpu": "float32"}
 
 
 def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
-    """The shapes to measure, each once, in order. Raises ShapeError."""
+    """The shapes to measure, each once, in order; UsageError for one that is malformed."""
     default = DEFAULT_SHAPE[device]
     names = ("batch_size", "seq_len", "num_heads", "head_dim")
     sizes = {name: [getattr(default, name)] for name in names}
-    every = [parse_shapes(text, **sizes) for text in texts or [shape_text(default)]]
+    try:
+        every = [parse_shapes(text, **sizes) for text in texts or [shape_text(default)]]
+    except ShapeError as error:
+        raise UsageError(str(error)) from error
     return list(dict.fromkeys(itertools.chain(*every)))
 
 
@@ -51,34 +55,25 @@ class Target:
         with suppress(ImplementationError, OSError):
             if read_kernel_file(self.implementation.path).digest == self.implementation.digest:
                 return
-        raise SavedError(
-            f"{self.label} was saved while it was measured, so its times are of no one code"
-        )
-
-
-def _read_revision(revision: str, path: str, folder: Path) -> Implementation:
-    """A file as it is at a revision, written into `folder`.
-
-    The whole folder is, so that the kernel imports what lay beside it at that revision.
-    """
-    beside, name = os.path.split(os.path.relpath(path))
-    try:
-        if not has_file(revision, os.path.join(beside, name)):
-            raise ImplementationError(f"there is no file {path} at {revision}")
-        unpack_folder(revision, beside, folder)
-    except RevisionError as error:
-        raise ImplementationError(str(error)) from error
-    return read_kernel_file(folder / name)
+        raise SavedError(f"{self.label} was saved while it was measured; measure it again")
 
 
 def _find_implementation(text: str, folder: Path) -> Implementation:
-    """The implementation that an argument names; a revision's files go into `folder`."""
+    """The implementation that an argument names.
+
+    Of a revision the whole folder goes into `folder`, so that the kernel imports what lay beside it
+    then.
+    """
     is_path = text.endswith(".py") or os.sep in text
     if is_path and os.path.isfile(text):
         return read_kernel_file(Path(text).absolute())
     revision, colon, path = text.partition(":")
     if colon and revision and path.endswith(".py"):
-        return _read_revision(revision, path, folder)
+        beside, name = os.path.split(os.path.relpath(path))
+        if not has_file(revision, os.path.join(beside, name)):
+            raise ImplementationError(f"there is no file {path} at {revision}")
+        unpack_folder(revision, beside, folder)
+        return read_kernel_file(folder / name)
     if is_path:
         raise ImplementationError(f"there is no file {text}")
     return find_implementations()[text]
@@ -90,15 +85,16 @@ def opened_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
 
     Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
     the working directory. Files of revisions are there for the block alone. The same text twice is
-    the same code twice; the labels tell them apart.
-
-    Raises:
-        ImplementationError: there is no such name, file or revision, or the file is no kernel.
+    the same code twice; the labels tell them apart. UsageError where there is no such name, file or
+    revision, or the file is no kernel.
     """
     targets = []
     with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
         for position, text in enumerate(texts):
             earlier = texts[:position].count(text)
-            label = f"{text} ({earlier + 1})" if earlier else text
-            targets.append(Target(label, _find_implementation(text, Path(folder, str(position)))))
+            try:
+                found = _find_implementation(text, Path(folder, str(position)))
+            except (ImplementationError, RevisionError) as error:
+                raise UsageError(str(error)) from error
+            targets.append(Target(f"{text} ({earlier + 1})" if earlier else text, found))
         yield targets

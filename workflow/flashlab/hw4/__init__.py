@@ -1,7 +1,5 @@
 """The assignment behind the kernel ladder: its file format, program and judge."""
 
-from __future__ import annotations
-
 
 class Hw4Error(Exception):
     """A file, a size or a step with which the program cannot do its work."""

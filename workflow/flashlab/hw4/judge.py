@@ -90,13 +90,12 @@ def judge(step_names: Sequence[str], names: Sequence[str], seed: int) -> int:
     """Judge steps (default: the last) on cases (default: all), a line each; 1 if one failed."""
     if unknown := [name for name in names if name not in CASES]:
         raise Hw4Error(f"unknown case {unknown[0]}; the cases are t01 to t30")
-    cases = list(names or CASES)
     chosen = [find_step(name).name for name in step_names or (None,)]
     print(ROW.format(*COLUMNS.split("|")))
-    passed, total = 0, len(cases) * len(chosen)
-    for case, step in itertools.product(cases, chosen):
+    passed, judged = 0, [*itertools.product(names or CASES, chosen)]
+    for case, step in judged:
         error, seconds = judge_case(case, step, seed)
         print(line(case, step, error, seconds), flush=True)
         passed += error <= gate.TOLERANCE
-    print(f"{passed} of {total} within {gate.TOLERANCE} of the reference in every element")
-    return 0 if passed == total else 1
+    print(f"{passed} of {len(judged)} within {gate.TOLERANCE} of the reference in every element")
+    return 0 if passed == len(judged) else 1

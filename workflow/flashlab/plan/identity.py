@@ -19,14 +19,13 @@ from flashlab import machine
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical
-from flashlab.records import COUNTERS, INTERLEAVED
+from flashlab.records import COUNTERS
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import syntax_digest
 
 SCHEME = 4
 MEASURING_PROCESS: tuple[str, ...] = ("flashlab.measuring.child",)
-INTERLEAVING_PROCESS = (*MEASURING_PROCESS, "flashlab.measuring.turns")
 COUNTING_PROCESS = {
     "cuda": ("flashlab.measuring.counters", "flashlab.nsight"),
     "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
@@ -75,7 +74,7 @@ def identity(
     further ones leave those before as they are.
     """
     name = protocol["name"]
-    modules = {COUNTERS: COUNTING_PROCESS[run.device], INTERLEAVED: INTERLEAVING_PROCESS}
+    of_run = COUNTING_PROCESS[run.device] if name == COUNTERS else MEASURING_PROCESS
     packages = sorted({"torch", *implementation.packages})
     return {
         "scheme": SCHEME,
@@ -86,7 +85,7 @@ def identity(
         "counters": name == COUNTERS,
         "implementation": implementation.digest,
         "inputs": implementation.form(benchmark, name),
-        "measuring": measuring_digest(benchmark.measure, modules.get(name, MEASURING_PROCESS)),
+        "measuring": measuring_digest(benchmark.measure, of_run),
         "device": device_name or machine.device_name(run.device),
         "versions": {name: machine.package_version(name) for name in packages},
     }
