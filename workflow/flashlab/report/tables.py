@@ -88,6 +88,14 @@ def status_of(s: Sweep, name: str, value: int, variant: str = "") -> str:
     return FAILED.get(str(s.failed.loc[[key]].status.iloc[0]), "×")
 
 
+def value_cell(
+    s: Sweep, metric: str, name: str, value: int, variant: str = "", lead: str = ""
+) -> Cell:
+    """A measured value, or what stands in its place, before its lead."""
+    shown = value_of(s, metric, name, value, variant) or status_of(s, name, value, variant)
+    return Cell(Markup("{}{}").format(shown, lead), s.number_of(name, value, variant))
+
+
 def mark(data: Dataset, name: str) -> Markup:
     """A name, with † for this project's own."""
     own = Markup("<sup>†</sup>") if data.declared[name].get("tuned_on") else ""
@@ -213,26 +221,25 @@ def sweep_table(s: Sweep) -> Table:
 
 def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
-    row = at(leads, value) if leads is not None else None
-    run = s.number_of(name, value)
-    if not (text := value_of(s, TOTAL, name, value)):
-        return Cell(status_of(s, name, value), run)
-    odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
-    lead = LEAD.format(speed(row)) if row is not None else ""
-    return Cell(Markup("{}{}{}").format(text, odd, lead), run)
-
-
-def _is_odd(s: Sweep, name: str, value: int) -> bool:
+    row = None if leads is None else at(leads, value)
     key = (s.variants[0], name, value)
-    return key in s.runs.index and bool(s.runs.loc[[key]].odd.iloc[0])
+    if key not in s.runs.index:
+        return value_cell(s, TOTAL, name, value)
+    odd = Markup("<sup>!</sup>") if s.runs.loc[[key]].odd.iloc[0] else ""
+    lead = "" if row is None else LEAD.format(speed(row))
+    return value_cell(s, TOTAL, name, value, "", Markup("{}{}").format(odd, lead))
 
 
 def _grown(
     total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
 ) -> str:
     """The factor by which a total grows, and how its lead changes."""
-    sign = SIGNS.get(change(leads[~leads.odd.astype(bool)]), "?") if leads is not None else ""
+    sign = "" if leads is None else _sign(leads[~leads.odd.astype(bool)])
     return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
+
+
+def _sign(leads: pd.DataFrame) -> str:
+    return SIGNS.get(change(leads), "?")
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
@@ -340,13 +347,7 @@ def values_table(s: Sweep) -> Table:
         known = pd.concat([s.medians(metric.name, variant) for variant in s.variants])
         values = sorted({int(v) for v in known.dropna(how="all").index})
         cells: dict[str, list[Words | Cell]] = {
-            key: [
-                Cell(
-                    value_of(s, metric.name, name, v, variant) or status_of(s, name, v, variant),
-                    s.number_of(name, v, variant),
-                )
-                for v in values
-            ]
+            key: [value_cell(s, metric.name, name, v, variant) for v in values]
             for key, (name, variant) in keys.items()
         }
         found.add(titled(metric), [*map(str, values)], cells)
@@ -401,10 +402,8 @@ def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
         return None
     (first, last), total, work = at_ends, s.medians(TOTAL), s.work()
     leads, memory = s.speed(TOTAL, name), s.medians(MEMORY)
-    usual = leads[~leads.odd.astype(bool)]
-    lead = Markup("{} → {} {}").format(
-        speed(at(leads, first)), speed(at(leads, last)), SIGNS.get(change(usual), "?")
-    )
+    both = [speed(at(leads, value)) for value in (first, last)]
+    lead = Markup("{} → {} {}").format(*both, _sign(leads[~leads.odd.astype(bool)]))
     shares = [_share(memory, name, base, v) for v in (first, last)]
     return [
         f"{s.symbol} = {first} → {last}",
@@ -424,7 +423,7 @@ def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     leads = [at(s.speed(TOTAL, name, "", variant), last) for variant in s.variants[:2]]
     masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
     known = [row for row in leads if row is not None]
-    sign = SIGNS.get(change(pd.DataFrame(known)), "?") if len(known) > 1 else ""
+    sign = _sign(pd.DataFrame(known)) if len(known) > 1 else ""
     return [
         f"{s.symbol} = {last}",
         "×0.5",
@@ -450,9 +449,8 @@ def headline_table(data: Dataset) -> Table | None:
         for metric in shown:
             has_lead = (name != data.baseline and not metric.derived) or metric in benchmark.totals
             row = at(summary.speed(metric.name, name), value) if has_lead else None
-            lead = Markup("") if row is None else LEAD.format(speed(row))
-            text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
-            cells.append(Cell(Markup("{}{}").format(text, lead), summary.number_of(name, value)))
+            lead = "" if row is None else LEAD.format(speed(row))
+            cells.append(value_cell(summary, metric.name, name, value, "", lead))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])
