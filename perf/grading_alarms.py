@@ -30,7 +30,7 @@ from flashlab.lab5.results import RATIOS
 from flashlab.lab5.words import FLASH2, NAIVE
 from flashlab_grading.checks import PASSES, Line, bytes_moved
 from flashlab_grading.copies import times_of
-from flashlab_grading.grade import check_alone, grade_checked
+from flashlab_grading.submissions import check_alone, grade_checked
 
 H200 = "NVIDIA H200"
 FIVE = (

@@ -1,11 +1,12 @@
-"""The table of keys in config/README.md, from the model: ``python tests/config_keys.py`` renews it.
+"""Keys and defaults of the table in config/README.md: ``python tests/config_keys.py`` renews them.
 
-The test suite holds the file against what this prints.
+What a key is for is written there by hand. The test suite holds the file against what this makes.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from flashlab.config.model import CONFIGURATION, DESCRIPTIONS
+from flashlab.config.model import CONFIGURATION
 
 README = Path(__file__).parents[1] / "config" / "README.md"
 HEADING = "## All keys\n\n"
@@ -30,20 +31,17 @@ def _written(default: object) -> str:
     return f"`{text}`" if text not in ("[]", "{}") else ""
 
 
-def table() -> str:
-    """Every key with its default and what it is."""
-    rows = [
-        f"| `{name}` | {DESCRIPTIONS[name]} | {_written(field.default)} |\n"
+def renewed(text: str) -> str:
+    """The README with a row for every key: its default, and what it is as far as the text says."""
+    before, heading, rest = text.partition(HEADING)
+    rows, _, after = rest.partition("\n\n")
+    said = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .*\|$", rows, re.MULTILINE))
+    lines = [
+        f"| `{name}` | {said.get(name, 'TODO')} | {_written(field.default)} |\n"
         for name, field in CONFIGURATION.model_fields.items()
     ]
-    return "| key | what it is | default |\n|---|---|---|\n" + "".join(rows)
-
-
-def renewed(text: str) -> str:
-    """The README with the table of now."""
-    before, heading, rest = text.partition(HEADING)
-    _, _, after = rest.partition("\n\n")
-    return f"{before}{heading}{table()}\n{after}"
+    table = "| key | what it is | default |\n|---|---|---|\n" + "".join(lines)
+    return f"{before}{heading}{table}\n{after}"
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ PUBLIC = """
     benchmarks.attention.shape benchmarks.implementations config devices files forks labels
     lab5 lab5.assigning lab5.checks lab5.documents lab5.importing lab5.possible lab5.results
     lab5.said lab5.words plan plan.datasets plan.experiments plan.make plan.runs plan.value
-    records report.attached report.page report.rebuild report.render runs telling.glyphs untrusted
+    records report.attached report.document report.rebuild report.render report.software runs
+    telling.glyphs untrusted
 """
 """The modules that a package beside flashlab may import: readers, renderers and the plan."""
 GROUND = "files runs records devices kernel_sources syntax untrusted labels"

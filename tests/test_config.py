@@ -28,12 +28,12 @@ from flashlab.config import (
 from flashlab.config.layers import BUILT_IN, merged, named_benchmark, parse_yaml, place_of
 from flashlab.config.model import EXAMPLES
 from flashlab.files import canonical
+from flashlab.hw4.program import steps
 from flashlab.plan.experiments import experiments_of, protocol_of, runs_of
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2", "FlashLab")
 FILE = BUILT_IN / "config" / "config.yaml"
 DEFAULT: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-GONE = object()
 Config = dict[str, Any]
 
 
@@ -47,14 +47,12 @@ def key_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 
 def with_value(path: tuple[Any, ...], value: Any) -> Config:
-    """The default configuration with one key set to another value, or without it."""
+    """The default configuration with one key set to another value."""
     config = copy.deepcopy(DEFAULT)
     holder = config
     for part in path[:-1]:
         holder = holder[part]
     holder[path[-1]] = value
-    if value is GONE:
-        del holder[path[-1]]
     return config
 
 
@@ -142,31 +140,19 @@ def test_implementations_without_experiments_replace_those_of_all_below() -> Non
     assert before == DEFAULT, "what is handed over stays as it was"
 
 
-def test_each_layer_takes_experiments_from_those_below() -> None:
-    changed = own({"use": "seq_len", "cuda": {"seq_len": [1, 2]}}, {"use": "causal", "name": "c"})
-    (seq_len, c, emb_dim) = resolved(
-        DEFAULT, changed, Layer("--config", {"experiments": ["seq_len", "c", "emb_dim"]})
-    )["experiments"]
-    assert (seq_len["cuda"]["seq_len"], c["name"], emb_dim["name"]) == ([1, 2], "c", "emb_dim")
-
-
-def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
+def test_each_layer_takes_experiments_from_those_below_and_two_sizes_the_place_of_others() -> None:
     cuda = {"num_heads": 16, "head_dim": 128}
-    config = resolved(
-        DEFAULT, own({"use": "seq_len", "cuda": cuda}, summary={"cuda": {**cuda, "seq_len": 8}})
-    )
+    changed = own({"use": "seq_len", "cuda": cuda}, {"use": "causal", "name": "c"},
+                  summary={"cuda": {**cuda, "seq_len": 8}})  # fmt: skip
+    last = Layer("--config", {"experiments": ["seq_len", "c", "emb_dim"]})
+    config = resolved(DEFAULT, changed, last)
+    assert [each["name"] for each in config["experiments"]] == ["seq_len", "c", "emb_dim"]
     for block in (config["experiments"][0]["cuda"], config["summary"]["cuda"]):
         assert "emb_dim" not in block and block["batch_size"] == 16
         assert (block["num_heads"], block["head_dim"]) == (16, 128)
 
 
 def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
-    layer = Layer("--config", {"implementations": ["Pytorch", "Flash3"]})
-    first, *_ = lines_of_error(DEFAULT, layer)
-    assert first.startswith("  --config: implementations[1]: unknown implementation Flash3 (did y")
-
-
-def test_implementations_that_replace_others_are_named_alone_and_a_conflict_with_the_last() -> None:
     first, second = (Layer(f"{name}.yaml", {"implementations": given})
                      for name, given in (("first", ["Flash2"]), ("second", "Pytorch")))  # fmt: skip
     (line,) = lines_of_error(DEFAULT, first, second)
@@ -175,6 +161,8 @@ def test_implementations_that_replace_others_are_named_alone_and_a_conflict_with
     (line,) = lines_of_error(DEFAULT, first, second)
     assert line.startswith("  config.yaml: experiments[1].figures[0].implementations (changed by ")
     assert "(changed by second.yaml: implementations): Flash2 is not measured" in line
+    line, *_ = lines_of_error(DEFAULT, Layer("--config", {"implementations": ["Flash3"]}))
+    assert line.startswith("  --config: implementations[0]: unknown implementation Flash3 (did y")
 
 
 # What the documents say
@@ -192,7 +180,7 @@ def test_the_experiments_that_the_readme_shows_are_usable() -> None:
 def test_the_readme_has_every_key_with_its_default() -> None:
     readme = config_keys.README.read_text(encoding="utf-8")
     assert readme == config_keys.renewed(readme), "run: python tests/config_keys.py"
-    assert "| `memory_mb` | MB of memory of a job" in readme
+    assert "| TODO |" not in readme, "say what the key is for, there"
 
 
 def test_the_forms_that_messages_show_are_usable() -> None:
@@ -293,10 +281,7 @@ def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
 
 # Cases of the ladder: in place of their sizes, and chosen by ``ladder=``
 
-STEPS = [
-    *("Sequential", "GlobalMemory", "SharedTiles", "Padded", "Coalesced", "Registers", "Unrolled"),
-    *("LargerTiles", "Streams", "TensorTF32", "TensorFP16", "SplitKeys"),
-]
+STEPS = [*steps()]
 
 
 def ladder(**keys: Any) -> Config:
@@ -313,28 +298,31 @@ def test_only_the_chosen_cases_are_measured_by_every_step() -> None:
     assert "ladder" not in config
 
 
-@pytest.mark.parametrize("named", ["t31", "t0", "28.0", [28, "x"]])
-def test_a_case_that_there_is_not_is_named(named: Any) -> None:
-    with pytest.raises(ConfigError, match="--config: ladder: there is no test case"):
-        ladder(ladder=named)
+def case(**cuda: Any) -> Config:
+    """An experiment of these sizes on a GPU."""
+    titled = {"name": "mine", "title": {"zh_TW": "我的", "en": "mine"}, "sweep": "case"}
+    sizes = {"cuda": cuda, "cpu": {"case": [101]}}
+    return {"experiments": [{**titled, **sizes, "implementations": STEPS, "figures": ["rate"]}]}
 
 
 @pytest.mark.parametrize(
-    ("block", "problem"),
+    ("keys", "problem"),
     [
-        ({"case": [28], "seq_len": 128}, r"cuda\.case: stands for batch_size, .* remove seq_len"),
-        ({"case": [28, 31]}, r"cuda\.case: there is no case 31"),
-        ({"seq_len": [128]}, r"cuda: give batch_size, head_dim, or case in place of"),
-        ({"batch_size": 2, "seq_len": 128, "head_dim": 32}, "sweep is case; give its values"),
+        *(
+            ({"ladder": named}, "--config: ladder: there is no test case")
+            for named in ("t31", "t0", "28.0", [28, "x"])
+        ),
+        (case(case=[28], seq_len=128), r"cuda\.case: stands for batch_size, .* remove seq_len"),
+        (case(case=[28, 31]), r"cuda\.case: there is no case 31"),
+        (case(seq_len=[128]), r"cuda: give batch_size, head_dim, or case in place of"),
+        (case(batch_size=2, seq_len=128, head_dim=32), "sweep is case; give its values"),
     ],
 )
-def test_a_case_stands_for_all_three_sizes(block: dict[str, Any], problem: str) -> None:
-    experiment = {
-        **{"name": "mine", "title": {"zh_TW": "我的", "en": "mine"}, "sweep": "case"},
-        **{"cuda": block, "cpu": {"case": [101]}, "implementations": STEPS, "figures": ["rate"]},
-    }
+def test_a_case_that_there_is_not_or_that_is_half_given_is_named(
+    keys: Config, problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
-        ladder(experiments=[experiment])
+        ladder(**keys)
 
 
 # Anything

@@ -139,7 +139,7 @@ def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_pat
         for index, value in enumerate(found.samples)
     ]
     rows_of = {"runs": runs_of(plan), "metrics": list(metric_rows(x)), "samples": samples}
-    keys, derived = run_keys(ATTENTION), [p.name for p in ATTENTION.derived_parameters]
+    keys, derived = run_keys(ATTENTION), [p.name for p in ATTENTION.parameters if p.derive]
     columns_of = {
         "runs": (*keys, *derived, *RUN_COLUMNS),
         "metrics": (*keys, *METRIC_COLUMNS),

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flashlab.analysis.launched import (
-    COUNTERS,
-    class_of,
-    kernels_cell,
-    short_name,
-)
+from flashlab.analysis.launched import COUNTERS, class_of, kernels_cell, short_name
 
 VECTORIZED = "void native::vectorized_elementwise_kernel"
 COPY = "void native::elementwise_kernel<128, 4, void native::gpu_kernel_impl_nocast<native::"

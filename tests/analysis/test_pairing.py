@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from analysis.deriving import Plant, at_first, of_both, rows_of
-from compare.recordings import document_of
+from compare.recordings import compared_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +19,6 @@ from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
-from flashlab.compare.comparison import read_compared
 from flashlab.statistics import DRAWS, Estimate
 
 NOISE = {"spread": 0.001}
@@ -134,7 +133,7 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, tmp_path: 
         side = sides[record.run.implementation == "Flash2"]
         run = replace(record.run, implementation="Flash2")
         side.setdefault(run, []).append(replace(record, run=run))
-    table = read_compared(document_of(tmp_path, *sides)).table
+    table = compared_of(tmp_path, *sides).table
     found = table[(table.metric == "forward_time") & table["shape"].notna()]
     assert len(found) == 4 and (found.high / found.low > 1.1).all()
 

@@ -9,14 +9,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 from waiting import wait_until
 
+from flashlab.benchmarks.model import Benchmark
 from flashlab.checking import command
+from flashlab.checking.command import Grid, grid_of
 from flashlab.cli import main
 from flashlab.plan.watching import has_ended
 
@@ -199,9 +200,11 @@ def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
 
 @pytest.fixture
 def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("attention", "ladder"):
-        grid = replace(command.GRIDS[name], head_dims=(32,), seq_lens={"cpu": (1, 37)})
-        monkeypatch.setitem(command.GRIDS, name, grid)
+    def small(benchmark: Benchmark, device: str) -> Grid:
+        dtypes, sizes, shapes = grid_of(benchmark, device)
+        return dtypes, {**sizes, "head_dim": (32,), "seq_len": (1, 37)}, shapes
+
+    monkeypatch.setattr(command, "grid_of", small)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the device locks are
 
 

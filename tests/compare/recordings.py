@@ -8,16 +8,16 @@ import statistics
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from planted.records import plain_record
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.compare.comparison import compare
-from flashlab.compare.sides import find_side
+from flashlab.compare.sides import Side, find_side
 from flashlab.records import Measurement, Record, write_record
 from flashlab.runs import Run
+from flashlab.story.compare import Compared
 
 Recording = dict[Run, list[Record]]
 
@@ -86,10 +86,12 @@ def keep(folder: Path, records: Iterable[Record]) -> list[Path]:
     return paths
 
 
-def document_of(folder: Path, one: Recording, other: Recording) -> dict[str, Any]:
+def side_of(folder: Path, recording: Recording) -> Side:
+    """A recording that is kept in a folder, which has its name."""
+    keep(folder, itertools.chain(*recording.values()))
+    return {**find_side(str(folder), ATTENTION), "name": folder.name}
+
+
+def compared_of(folder: Path, one: Recording, other: Recording) -> Compared:
     """The comparison of two recordings, which are kept in a folder: before and after."""
-    sides = []
-    for name, recording in (("before", one), ("after", other)):
-        keep(folder / name, itertools.chain(*recording.values()))
-        sides.append({**find_side(str(folder / name), ATTENTION), "name": name})
-    return compare(*sides)
+    return compare(side_of(folder / "before", one), side_of(folder / "after", other))

@@ -212,7 +212,7 @@ def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
     entry = {"implementation": "A", "status": status, "message": "", "peak_memory": None}
     described = [{**entry, "passes": passes, "warnings": None}]
     monkeypatch.setattr(bench_module, "measure_in_turns", lambda *_: None)
-    monkeypatch.setattr(bench_module, "describe", lambda *_: described)
+    monkeypatch.setattr(bench_module.Bench, "describe", lambda _: described)
     assert run_bench(["Pytorch"], [], None, [], 1.0, 0.05, None, None) == succeeds
 
 

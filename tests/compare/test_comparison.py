@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from compare.recordings import Recording, document_of, record, runs
+from compare.recordings import Recording, compared_of, record, runs
 
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.compare.circumstances import compare_ceilings
-from flashlab.compare.comparison import read_compared
+from flashlab.compare.comparison import to_json
 from flashlab.compare.report import as_lines, texts_of
 from flashlab.files import write_json
+from flashlab.story.compare import Compared
 
 
-def single(document: dict[str, Any], metric: str = "forward_time") -> pd.DataFrame:
-    table = read_compared(document).table
+def single(document: Compared, metric: str = "forward_time") -> pd.DataFrame:
+    table = document.table
     of_runs = table[(table.compared == DATASET) & table["shape"].notna()]
     return of_runs[of_runs.metric == metric]
 
@@ -29,8 +29,8 @@ def test_a_row_has_the_columns_of_comparisons_csv_and_the_second_side_over_the_f
     tmp_path: Path,
 ) -> None:
     one, other = record(runs([256]), 1), record(runs([256]), 2, factor=lambda _: 2.0, peak=20.0)
-    document = document_of(tmp_path, one, other)
-    assert [*read_compared(document).table.columns[: len(COLUMNS)]] == [*COLUMNS]
+    document = compared_of(tmp_path, one, other)
+    assert [*document.table.columns[: len(COLUMNS)]] == [*COLUMNS]
     memory = single(document, "peak_memory").iloc[0]
     assert (memory.subject, memory.reference, memory.compared) == ("after", "before", DATASET)
     ends = (memory.ratio, memory.low, memory.high, memory.verdict)
@@ -48,7 +48,7 @@ def test_exact_values_that_differ_between_processes_have_the_range_of_their_rati
     for place, (each, peak) in enumerate(zip(other[run], (10.0, 20.0, 10.0), strict=True)):
         metric = replace(each.metrics["peak_memory"], value=peak)
         other[run][place] = replace(each, metrics={**each.metrics, "peak_memory": metric})
-    memory = single(document_of(tmp_path, one, other), "peak_memory").iloc[0]
+    memory = single(compared_of(tmp_path, one, other), "peak_memory").iloc[0]
     ends = (memory.ratio, memory.low, memory.high, memory.verdict)
     assert ends == (2.0, 1.0, 2.0, "inconclusive")
 
@@ -57,7 +57,7 @@ def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
     measured = runs(range(256, 256 * 13, 256))
     for seed, spread in enumerate((0.003, 0.01, 0.02)):
         both = (record(measured, 2 * seed + side, spread=spread) for side in (0, 1))
-        found = Counter(single(document_of(tmp_path / str(seed), *both)).verdict)
+        found = Counter(single(compared_of(tmp_path / str(seed), *both)).verdict)
         assert found.keys() <= {"equal", "inconclusive"}
         # Where processes differ by little, most runs are decided.
         assert spread > 0.003 or found["equal"] == len(measured)
@@ -65,7 +65,7 @@ def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
 
 def test_the_same_records_on_both_sides_are_equal_whatever_their_noise(tmp_path: Path) -> None:
     one = record(runs(), 1, processes=1, spread=0.1)
-    document = document_of(tmp_path, one, one)
+    document = compared_of(tmp_path, one, one)
     for metric in ("forward_time", "forward_backward_time"):
         assert Counter(single(document, metric).verdict) == {"equal": 4}
 
@@ -92,8 +92,8 @@ def of_three(seed: int, first: float, second: float) -> Recording:
 def test_the_fastest_is_told_where_both_sides_decide_on_one(
     after: tuple[float, float], said: str, tmp_path: Path
 ) -> None:
-    document = document_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after))
-    assert texts_of(read_compared(document), "en").conclusion.startswith(said)
+    document = compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after))
+    assert texts_of(document, "en").conclusion.startswith(said)
 
 
 def test_circumstances_count_the_processes_and_gpus_of_what_is_compared(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_circumstances_count_the_processes_and_gpus_of_what_is_compared(tmp_path
                 for r in records
                 if (gpu := f"GPU-{r.process % cards}")
             ]
-    document = document_of(tmp_path, one, other)
-    rows = [row for row in document["environments"] if row["verdict"] != "agrees"]
+    document = compared_of(tmp_path, one, other)
+    rows = [row for row in document.about["environments"] if row["verdict"] != "agrees"]
     assert {row["field"]: (row["one"], row["other"], row["verdict"]) for row in rows} == {
         "gpus": (["1"], ["2"], "differs"),
         "processes": (["2"], ["3"], "differs"),
@@ -135,8 +135,8 @@ def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: 
         for run, records in side.items():
             failed = {"status": "incorrect", "message": "wrong", "metrics": {}}
             side[run] = [replace(each, **failed) for each in records]
-    compared = read_compared(document_of(tmp_path, one, other))
-    assert compared.about["comparisons"] == []
+    compared = compared_of(tmp_path, one, other)
+    assert to_json(compared)["comparisons"] == []
     texts = texts_of(compared, "en")
     assert (texts.answer, *texts.notices) == (
         "No run has a time on both sides.",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from compare.recordings import git, keep, record, runs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.comparison import compare
+from flashlab.compare.revisions import unpack_folder
 from flashlab.compare.sides import Side, SideError, find_side, side_files
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.records import Record
@@ -122,3 +124,15 @@ def test_this_machine_s_records_are_those_that_it_has_planned(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SideError, match="nothing has been measured here yet"):
         find_side("local", ATTENTION)
+
+
+@pytest.mark.parametrize("python", ["3.11.4", "3.11.2"])
+def test_a_revisions_files_are_written(
+    python: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian 12 has Python 3.11.2, whose tarfile knows no filters."""
+    if python == "3.11.2":
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    monkeypatch.chdir(root)
+    unpack_folder("HEAD", "kernels", tmp_path)
+    assert "NAME = " in (tmp_path / "flash2.py").read_text()

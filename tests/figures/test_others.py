@@ -10,16 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figures.drawn import (
-    BOTH,
-    Results,
-    clipped,
-    dataset_of,
-    drawn,
-    overlapping,
-    sweep_of,
-    texts_of,
-)
+from figures.drawn import BOTH, Results, clipped, dataset_of, drawn, overlapping, sweep_of, texts_of
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle

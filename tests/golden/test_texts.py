@@ -6,15 +6,7 @@ import difflib
 from collections.abc import Mapping
 
 import pytest
-from golden.texts import (
-    COMMAND,
-    GOLDEN,
-    OTHER_RECORDED,
-    Planted,
-    Recorded,
-    golden_file,
-    kept,
-)
+from golden.texts import COMMAND, GOLDEN, OTHER_RECORDED, Planted, Recorded, golden_file, kept
 
 MOST_LINES = 200
 """Most lines of a difference that are printed."""

@@ -129,18 +129,9 @@ class Planted:
 GOLDEN: Sequence[Recorded | Planted] = (
     Recorded("attention", "config.yaml", drawn=("strips",)),
     Recorded("lab5", "config.yaml", own=("config.yaml",)),
-    Recorded(
-        "ladder",
-        "ladder.yaml",
-        drawn=("clocks", "profile"),
-    ),
+    Recorded("ladder", "ladder.yaml", drawn=("clocks", "profile")),
     Recorded("training", "training.yaml"),
-    Recorded(
-        "cpu",
-        "config.yaml",
-        keys={"dataset": "cpu"},
-        data=FOLDER / "cpu.tar.xz",
-    ),
+    Recorded("cpu", "config.yaml", keys={"dataset": "cpu"}, data=FOLDER / "cpu.tar.xz"),
     Planted("planted-sorting", sorting.REPORT, drawn=("strips",)),
     Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
     Planted("simulated-ladder", ladder.SIMULATED),

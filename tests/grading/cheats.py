@@ -3,59 +3,53 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from grading.conftest import FLASH, LONG, NAIVE
-from planted.classes import MEMORY
+from planted.classes import MEMORY, PASSES
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 
 Change = Callable[[Any], None]
-PASSES = ("forward", "backward")
+P = ParamSpec("P")
 CAUSAL = "flash2-b16-n512-h32-e2048-causal"
 FAST = "flash2-b16-n1024-h32-e2048-full"
 
 
-def times(factor: float, text: str, *keys: str) -> Change:
+def later(change: Callable[Concatenate[Any, P], None]) -> Callable[P, Change]:
+    """A function that changes a submission, as one of the other arguments that gives a `Change`."""
+    return lambda *args, **kwargs: lambda own: change(own, *args, **kwargs)
+
+
+@later
+def times(own: Any, factor: float, text: str, *keys: str) -> None:
     """A number of a file multiplied."""
-
-    def change(own: Any) -> None:
-        inner = own.document(text)
-        for key in keys[:-1]:
-            inner = inner[key]
-        inner[keys[-1]] *= factor
-
-    return change
+    inner = own.document(text)
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] *= factor
 
 
-def held(text: str, mib: float) -> Change:
+@later
+def held(own: Any, text: str, mib: float) -> None:
     """So much more peak memory."""
-
-    def change(own: Any) -> None:
-        own.document(text)[MEMORY] += mib
-
-    return change
+    own.document(text)[MEMORY] += mib
 
 
-def declared(text: str, column: int, cell: str) -> Change:
+@later
+def declared(own: Any, text: str, column: int, cell: str) -> None:
     """Another cell in the row of a file."""
-
-    def change(own: Any) -> None:
-        own.rows[own.file(text)][column] = cell
-
-    return change
+    own.rows[own.file(text)][column] = cell
 
 
-def rescaled(*texts: str, by: float, **which: Any) -> Change:
+@later
+def rescaled(own: Any, *texts: str, by: float, **which: Any) -> None:
     """Runs (all if none is named) that took so many times as long, and all that follows."""
-
-    def change(own: Any) -> None:
-        for text in texts or own.documents:
-            own.rescale(text, by, **which)
-
-    return change
+    for text in texts or own.documents:
+        own.rescale(text, by, **which)
 
 
 def a_missing_key(own: Any) -> None:
@@ -84,10 +78,6 @@ def without_the_heads(own: Any) -> None:
             del own.documents[name], own.rows[name]
 
 
-def on_a_cpu(own: Any) -> None:
-    own.name_device("AMD EPYC (2 CPUs)")
-
-
 # Times computed from one's own
 
 
@@ -97,31 +87,29 @@ def with_another_label(own: Any) -> None:
     own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
 
 
-def from_another(text: str, source: str, factor: float) -> Change:
+@later
+def from_another(own: Any, text: str, source: str, factor: float) -> None:
     """Times that are another run's times a factor."""
-
-    def change(own: Any) -> None:
-        own.derive(text, lambda seconds: factor * seconds, own.document(source))
-
-    return change
+    own.derive(text, lambda seconds: factor * seconds, own.document(source))
 
 
 # Forged records
 
 
-def record(samples: Sequence[float] = (), **run: Any) -> Change:
+def sampled(document: Any, passed: str, factors: Sequence[float]) -> None:
+    """Samples of a pass in its record: its time times these factors, and their median."""
+    samples = [1e3 * document[passed]["time(s)"] * factor for factor in factors]
+    measured = {"samples": samples, "value": statistics.median(samples)} if samples else {}
+    document["record"]["metrics"][f"{passed}_time"] |= measured
+
+
+@later
+def record(own: Any, samples: Sequence[float] = (), **run: Any) -> None:
     """A record in one file with no row: its forward samples over its time, and what it claims."""
-
-    def change(own: Any) -> None:
-        own.rows = None
-        document = own.document(FLASH)
-        document["record"] = own.record(own.file(FLASH))
-        document["record"]["run"] |= run
-        seconds = document["forward"]["time(s)"]
-        forward = document["record"]["metrics"]["forward_time"]
-        forward["samples"] = [1e3 * seconds * sample for sample in samples]
-
-    return change
+    own.rows, document = None, own.document(FLASH)
+    document["record"] = own.record(own.file(FLASH))
+    document["record"]["run"] |= run
+    sampled(document, "forward", samples)
 
 
 def record_and_row(own: Any) -> None:
@@ -136,21 +124,13 @@ def noise(seed: int, count: int = 21, spread: float = 0.01) -> list[float]:
     return [1.0, *(1 + s * chance.uniform(0, spread) for s in (1, -1) * (count // 2))]
 
 
-def records(make: Callable[[int], list[float]] = noise, **more: Any) -> Change:
+@later
+def records(own: Any, make: Callable[[int], list[float]] = noise) -> None:
     """A record in each file, with samples in both passes."""
-
-    def change(own: Any) -> None:
-        for i, (name, document) in enumerate(own.documents.items()):
-            metrics = {
-                f"{passed}_time": {
-                    "samples": [1e3 * document[passed]["time(s)"] * x for x in make(2 * i + j)]
-                }
-                for j, passed in enumerate(PASSES)
-            }
-            sampled = {"protocol": {"name": "sampled"}, "metrics": metrics}
-            document["record"] = own.record(name, **sampled, **more)
-
-    return change
+    for i, (name, document) in enumerate(own.documents.items()):
+        document["record"] = own.record(name, protocol={"name": "sampled"})
+        for j, passed in enumerate(PASSES):
+            sampled(document, passed, make(2 * i + j))
 
 
 CHEATS: dict[str, tuple[Change, str]] = {
@@ -165,7 +145,9 @@ CHEATS: dict[str, tuple[Change, str]] = {
     "another width": (declared(FLASH, 5, "4096"), "fail identity.flops"),
     "the other mask": (declared(NAIVE, 6, "true"), "fail identity.flops"),
     "a file declared as two runs": (declared_twice, "fail form.declared_twice"),
-    "a GPU's memory on a CPU": (on_a_cpu, "warn identity.cuda_memory"),
+    "a GPU's memory on a CPU": (
+        lambda own: own.name_device("AMD EPYC (2 CPUs)"), "warn identity.cuda_memory"
+    ),
     "beyond the ceiling": (rescaled(FAST, by=0.2), "fail physics.rate"),
     "beyond the memory": (
         rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "fail physics.bytes"
@@ -186,7 +168,7 @@ CHEATS: dict[str, tuple[Change, str]] = {
     "a record of a shape of the same FLOPs": (
         record(batch_size=4, seq_len=1024), "fail identity.shape"
     ),
-    "a record of no shape": (record(num_heads=0), "fail form.row_size"),
+    "a record of no shape": (record(num_heads=0), "fail form.record"),
     "a record of shared keys, which the course does not": (
         record(num_kv_heads=8), "fail form.record"
     ),

@@ -18,8 +18,12 @@ from flashlab_grading import sheets
 from flashlab_grading.checks import CHECKS, Submission
 from flashlab_grading.checks import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.copies import published_times, times_of
-from flashlab_grading.grade import check_alone, grade_checked
-from flashlab_grading.submissions import find_submissions, read_submission
+from flashlab_grading.submissions import (
+    check_alone,
+    find_submissions,
+    grade_checked,
+    read_submission,
+)
 
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
 LONG = "pytorch-b32-n512-h32-e2048-causal"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from grading.cheats import CHEATS, FLASH, NAIVE, PASSES, declared, held, noise, records, times
+from grading.cheats import CHEATS, FLASH, NAIVE, PASSES, declared, held, records, times
 from grading.conftest import OWN_CHECKS
 from planted.classes import MEMORY
 
@@ -196,8 +196,3 @@ def test_a_complete_runs_csv_is_never_told_that_one_would_help(
     for language, advice in (("en", "runs.csv would"), ("zh_TW", "runs.csv 補齊")):
         self_check(tmp_path / "mine", None, language)
         assert advice not in capsys.readouterr().out
-
-
-def test_samples_of_noise_are_not_judged_by_their_zeros(sound: Any) -> None:
-    records(lambda i: [0.0] * 8 + noise(i))(sound)
-    assert "arithmetic.samples" in sound.graded().fails().values()

@@ -19,8 +19,8 @@ from grading.conftest import FLASH, graded
 from planted.course import write_rows
 
 from flashlab.untrusted import MAX_FILE_BYTES
-from flashlab_grading import grade
-from flashlab_grading.grade import LimitError, check_alone, check_apart
+from flashlab_grading import submissions as grade
+from flashlab_grading.submissions import LimitError, check_alone, check_apart
 
 Put = Callable[[Path], object]
 """Puts a file at a path."""

@@ -29,6 +29,7 @@ from planted.folders import (
     silently_wrong,
     write,
 )
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -347,8 +348,8 @@ def test_three_digits_leave_a_named_run(tmp_path: Path) -> None:
 
 def test_results_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:
     shape = Shape(1, 128, 2, 64, False)
-    run = {"implementation": NAIVE, **shape.parameters, "dtype": "float32", "device": "cpu"}
-    record = {"status": "ok", "run": run, "protocol": {"name": "lab5"}}
-    files = documents(FILES) | {"a.json": {**result_of(NAIVE, shape, 1e-3, 2e-3), "record": record}}
+    run = attention_run(NAIVE, shape, "float32", "cpu")
+    record = record_of(run, forward=[1e-3] * 3, backward=[2e-3] * 3)
+    files = documents(FILES) | {"a.json": record.to_json()}
     with pytest.raises(FolderError, match=r"a\.json is float32 on cpu.*is float16 on cuda"):
         import_plan(write(tmp_path, files), KNOWN)

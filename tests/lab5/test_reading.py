@@ -273,7 +273,7 @@ REFUSED_RESULTS: dict[str, tuple[str | bytes, str]] = {
     "bytes for MiB": (with_number("1350566912"), "outside the range"),
     "five megabytes": (RESULT + " " * 5 * 2**20, "the limit is"),
     "a size that is none": (RESULT[:-1] + ', "batch_size": "many"}', "batch_size must be a whole"),
-    "a record of no run": (RESULT[:-1] + ', "record": {"run": {}}}', "record.run"),
+    "a record of no run": (RESULT[:-1] + ', "record": {"run": {}}}', "whole record of FlashLab"),
     "a record that is none": (RESULT[:-1] + ', "record": 3}', "must be an object"),
 }  # fmt: skip
 REFUSED = {

@@ -21,6 +21,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.results import result_of
 from flashlab.lab5.said import said_in_cells
 from flashlab.plan.datasets import read_dataset
+from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 from flashlab_grading.checks import PASSES, Submission
 
@@ -101,17 +102,19 @@ class Handed:
         self.rows = {new[k]: [new[k], *row[1:]] for k, row in (self.rows or {}).items()}
 
     def record(self, name: str, **more: Any) -> Document:
-        """What a record of a file's run claims, without samples; `more` takes keys' places."""
-        return {
-            "version": 2,
-            "status": "ok",
-            "protocol": {"name": "lab5"},
-            "started": "2026-11-20T16:45:24+00:00",
-            "run": self.runs[name].to_json(),
-            "metrics": {f"{passed}_time": {"samples": []} for passed in PASSES},
-            "environment": {"device_name": DEVICE, "provider": "flash-attn 2.8.3"},
-            **more,
+        """A record of a file, without samples; `more` takes keys' places."""
+        document = self.documents[name]
+        metrics = {
+            f"{passed}_time": Measurement(1e3 * document[passed]["time(s)"]) for passed in PASSES
         }
+        record = Record(
+            **{"benchmark": "attention", "run": self.runs[name], "status": "ok", "message": None},
+            **{"protocol": {"name": "lab5"}, "gate": None, "warnings": (), "sources": {}},
+            metrics=metrics | {"peak_memory": Measurement(document[MEMORY])},
+            environment={"device_name": DEVICE, "provider": "flash-attn 2.8.3"},
+            started="2026-11-20T16:45:24+00:00",
+        )
+        return {**record.to_json()["record"], **more}
 
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True)

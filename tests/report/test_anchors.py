@@ -9,7 +9,7 @@ import pytest
 from figures.drawn import drawn, sweep_of
 
 from flashlab.figures.style import drawing, save, text_points
-from flashlab.report.anchors import from_their_starts
+from flashlab.report.render import from_their_starts
 
 TEXT = (
     "<text style=\"font-size: 6.5px; font-family: 'Noto Sans TC'; text-anchor: {}; fill: #262626\" "

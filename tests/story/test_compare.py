@@ -64,10 +64,7 @@ def wins(side: str, winner: str, loser: str, x: float, setting: Row) -> Row:
 
 
 def compared(
-    rows: Sequence[Row],
-    devices: tuple[str, str] = CARDS,
-    within: Sequence[Row] = (),
-    **about: Any,
+    rows: Sequence[Row], devices: tuple[str, str] = CARDS, within: Sequence[Row] = (), **about: Any
 ) -> Compared:
     """Two sides, old and new, on these devices."""
     whole = {"ended": "2026-01-02"}

@@ -25,18 +25,14 @@ def test_a_template_is_compiled_once_and_again_where_its_text_changes(
     template = tmp_path / "a.j2"
     template.write_text("one")
     assert said(tmp_path) == "one"
-    monkeypatch.setattr(jinja2.Environment, "_compile", lambda *_: pytest.fail("compiled again"))
-    assert said(tmp_path) == "one"
-    shutil.copytree(tmp_path, tmp_path / "copy")
-    assert said(tmp_path / "copy") == "one"
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(jinja2.Environment, "_compile", lambda *_: pytest.fail("compiled again"))
+        assert said(tmp_path) == "one"
+        shutil.copytree(tmp_path, tmp_path / "copy")
+        assert said(tmp_path / "copy") == "one"
     template.write_text("two")
     assert said(tmp_path) == "two"
-
-
-def test_nothing_is_kept_where_python_keeps_no_bytecode(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # where Python keeps none
+    shutil.rmtree(tmp_path / CACHE)
     assert bytecode_cache(tmp_path) is None
     assert not tmp_path.joinpath(CACHE).exists()

@@ -188,7 +188,7 @@ def hold_gpus() -> subprocess.Popen[bytes] | None:
     try:
         return subprocess.Popen(
             HOLDS_GPUS, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing,
-            start_new_session=True,
+            start_new_session=True
         )  # fmt: skip
     except OSError:
         return None

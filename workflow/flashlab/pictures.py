@@ -8,8 +8,6 @@ from __future__ import annotations
 import base64
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,19 +43,6 @@ class Picture:
         return f"data:{self.media_type};name={name};base64,{content}"
 
 
-@contextmanager
-def _strictly_decoded() -> Iterator[None]:
-    """In the block, undo WeasyPrint's process-wide setting; Pillow's warnings become errors."""
-    before = ImageFile.LOAD_TRUNCATED_IMAGES
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            yield
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = before
-
-
 def picture_of(content: bytes) -> Picture:
     """Check a picture file.
 
@@ -69,20 +54,11 @@ def picture_of(content: bytes) -> Picture:
             f"it has {len(content) / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
             "scale it down"
         )
+    lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # WeasyPrint sets it for the whole process
     try:
-        with (
-            _strictly_decoded(),
-            Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image,
-        ):
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise PictureError(_TOO_MANY_PIXELS)
-            kind = image.format or ""
-            if image.mode not in MODES[kind]:
-                raise PictureError(
-                    f"its colours are {image.mode}; save it as 8-bit RGB or greyscale"
-                )
-            image.load()
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
+        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
+            kind = _checked(content)
     except PictureError:
         raise
     except UnidentifiedImageError as error:
@@ -94,7 +70,22 @@ def picture_of(content: bytes) -> Picture:
         raise PictureError(
             f"it cannot be read as PNG or JPEG ({error}); save it again as one of them"
         ) from error
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = lenient
     return Picture(content, "image/png" if kind == "PNG" else "image/jpeg")
+
+
+def _checked(content: bytes) -> str:
+    """The format of a picture that can be decoded whole, and is neither large nor unusual."""
+    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise PictureError(_TOO_MANY_PIXELS)
+        kind = image.format or ""
+        if image.mode not in MODES[kind]:
+            raise PictureError(f"its colours are {image.mode}; save it as 8-bit RGB or greyscale")
+        image.load()
+    return kind
 
 
 def suffix_of(name: str) -> str:

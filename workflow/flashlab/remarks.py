@@ -110,7 +110,7 @@ def _contained(address: str, remark: Path, root: Path) -> Path:
             "it is no file beside the remark; put the picture into the project's folder and name "
             "it relative to the remark"
         )
-    if "{" in named or "}" in named or "\0" in named or "\n" in named:
+    if {*"{}\0\n"} & {*named}:
         raise PictureError("its name has a brace or a line break; rename it")
     if suffix_of(named) not in SUFFIXES:
         raise PictureError(f"only {', '.join(SUFFIXES)} can be shown; save it as one of them")
@@ -131,32 +131,30 @@ def remark_of(
     language: str,
     file: str,
     content: bytes,
-    picture: Callable[[str], Picture],
+    picture: Callable[[str, str], Picture],
 ) -> Remark:
-    """A remark with its images.
+    """A remark with its images; RemarkError with a line for each that cannot be shown.
 
     Args:
         experiment: the experiment's name.
         language: the language's code.
         file: its name for messages.
         content: the Markdown file.
-        picture: gives the image of an address, or raises PictureError.
-
-    Raises:
-        RemarkError: with a line for each image that cannot be shown.
+        picture: gives the image of an address and of a name (`image_names`), or raises
+            PictureError.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise RemarkError(f"{file}: line {line}: it is not UTF-8; save it as UTF-8") from error
-    images, problems = {}, []
-    for address, line in image_addresses(text).items():
+    images, problems, lines = {}, [], image_addresses(text)
+    names = image_names(experiment, language, lines)
+    for address, line in lines.items():
         try:
-            images[address] = picture(address)
-        except PictureError as error:
-            named = unquote(address)[:120]
-            problems.append(f"{file}: line {line}: the image {named}: {error}")
+            images[address] = picture(address, names[address])
+        except (PictureError, UnsoundFileError) as error:
+            problems.append(f"{file}: line {line}: the image {unquote(address)[:120]}: {error}")
     if problems:
         raise RemarkError("\n  ".join(problems))
     return Remark(experiment, language, file, content, images)
@@ -171,30 +169,22 @@ def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
         RemarkError: one message that lists all that is missing or cannot be shown.
     """
     remarks, problems = [], []
-    named = (
-        (experiment, language, Path(file))
-        for experiment, by_language in config["remarks"].items()
-        for language, file in by_language.items()
-    )
-    for experiment, language, path in named:
+    for experiment, by_language in config["remarks"].items():
+        for language, path in ((each, Path(file)) for each, file in by_language.items()):
 
-        def picture(address: str, remark: Path = path) -> Picture:
-            image = _contained(address, remark, Path.cwd())
+            def picture(address: str, _: str, remark: Path = path) -> Picture:
+                return picture_of(read_file(_contained(address, remark, Path.cwd())))
+
+            where = f"config: remarks.{experiment}.{language}"
             try:
-                return picture_of(read_file(image))
+                if not path.is_file():
+                    raise RemarkError(f"{where}: there is no file {path}")
+                content = read_file(path)
+                remarks.append(remark_of(experiment, language, str(path), content, picture))
+            except RemarkError as error:
+                problems.append(str(error))
             except UnsoundFileError as error:
-                raise PictureError(str(error)) from error
-
-        if not path.is_file():
-            problems.append(f"config: remarks.{experiment}.{language}: there is no file {path}")
-            continue
-        try:
-            content = read_file(path)
-            remarks.append(remark_of(experiment, language, str(path), content, picture))
-        except RemarkError as error:
-            problems.append(str(error))
-        except UnsoundFileError as error:
-            problems.append(f"{path}: {error}")
+                problems.append(f"{path}: {error}")
     if problems:
         raise RemarkError("The remarks cannot be shown:\n  " + "\n  ".join(problems))
     return remarks
@@ -202,10 +192,8 @@ def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
 
 def remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
     """The files of all remarks and their images; raises RemarkError as `read_remarks` does."""
-    files: dict[str, None] = {}
+    files: list[str] = []
     for remark in read_remarks(config):
-        files[remark.file] = None
-        path = Path(remark.file)
-        for address in remark.images:
-            files[(path.parent / _path(address)).as_posix()] = None
-    return tuple(files)
+        beside = [Path(remark.file).parent / _path(address) for address in remark.images]
+        files += [remark.file, *(path.as_posix() for path in beside)]
+    return tuple(dict.fromkeys(files))

@@ -39,10 +39,7 @@ class Run(Mapping[str, Value]):
         )
 
     def __getitem__(self, name: str) -> Value:
-        for key, value in self.parameters:
-            if key == name:
-                return value
-        raise KeyError(name)
+        return dict(self.parameters)[name]
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self.parameters)

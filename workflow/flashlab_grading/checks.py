@@ -24,13 +24,10 @@ from flashlab.lab5.checks import Line as Line
 from flashlab.lab5.checks import Verdict as Verdict
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result, is_cpu
-from flashlab.lab5.words import FLASH2, NAIVE, SIZES
+from flashlab.lab5.words import FLASH2, NAIVE, SIZES, TIMED
 
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
-CHECKS = (*OWN_CHECKS, "copies", "reproduction")
-PASSES = ("forward", "backward")
-"""The passes that are timed; the third time is their sum."""
-
+CHECKS, PASSES = (*OWN_CHECKS, "copies", "reproduction"), TIMED
 LAUNCH_SECONDS = 0.3e-3
 """Shorter times are mostly kernel launches: they have no order, and vary between sessions."""
 
@@ -159,6 +156,11 @@ PASS_RATIO, ENOUGH = (0.3, 8.0), 8
 """Range of backward over forward time, 0.9 to 4 on the GPUs measured; fewest samples judged."""
 
 
+CLASS_SIZE, CLASS_FACTOR = 5, 1.9
+"""Fewest submissions with the same point, of the same device, for its median to count; and the
+factor by which a point, relative to the level of its submission, or that level may be off."""
+
+
 def _work(option: Option) -> list[float]:
     """Operations and bytes held by a run; Flash2's with its padded head sizes."""
     who, shape = option
@@ -213,11 +215,40 @@ def check_samples(results: Iterable[Result]) -> Iterator[Line]:
             if len(own) >= ENOUGH and LAUNCH_SECONDS <= min(own) == max(own):
                 yield Line("fail", "plausibility.identical", result.name, {"pass": name})
                 break
-            if len({*own}) >= ENOUGH and (median := statistics.median(own)) > 0:
+            if len({*own}) >= ENOUGH:
+                median = statistics.median(own)
                 noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
     for first, *others in map(list, noises.values()):
         for file, other in [(first, others[0]), *((x, first) for x in others)] if others else ():
             yield Line("fail", "plausibility.one_noise", file, {"other": other})
+
+
+def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
+    """Warnings about points, and whole submissions, that are far from those of the same device.
+
+    `times` are those of a class (`copies.times_of`), by `owner`. Each is compared relative to its
+    submission's level, the median of its ratios to the class. Where no device is named, only levels
+    are.
+    """
+    keys = ["device", "run", "pass"]
+    points = times[times["seconds"].ge(STEPS * times["clock"])]
+    points = points.drop_duplicates(["owner", *keys])
+    of_class = points.groupby(keys)["seconds"]
+    points = points.assign(median=of_class.transform("median"), count=of_class.transform("size"))
+    is_long = points[["median", "seconds"]].min(axis=1).ge(LAUNCH_SECONDS)
+    points = points[is_long & points["count"].ge(CLASS_SIZE)]
+    levels = (points["seconds"] / points["median"]).groupby(points["owner"]).transform("median")
+    points = points.assign(level=levels, usual=points["median"] * levels)
+    low, high = 1 / CLASS_FACTOR, CLASS_FACTOR
+    owners = points.groupby("owner")["level"].first()
+    for owner, level in owners[~owners.between(low, high)].items():
+        params, texts = {"factor": f"{level:.3g}"}, (f"{low:.2g} – {high:g}", f"{level:.3g}")
+        yield Line("warn", "plausibility.level", "", params, *texts, str(owner))
+    is_off = ~(points["seconds"] / points["usual"]).between(low, high) & points["device"].ne("")
+    for point in points[is_off].to_dict("records"):
+        params = {"pass": point["pass"], "factor": f"{high:g}"}
+        texts = f"{point['usual'] * 1e3:.4g} ms", f"{point['seconds'] * 1e3:.4g} ms"
+        yield Line("warn", "plausibility.class", point["file"], params, *texts, point["owner"])
 
 
 # Coverage

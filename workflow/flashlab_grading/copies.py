@@ -50,8 +50,9 @@ STEPS, FEW, MOST_STEPS = (1e-3, 20e-3), 6, 2000
 """Seconds of coarse clocks' steps (1 to 16 ms on Windows), fewest different times that show them,
 and most of them in the shortest time."""
 
-COARSE = 2e-2
-"""Relative resolution of a time above which its agreement with another shows nothing."""
+COARSE, TELLING = 2e-2, 12
+"""Relative resolution of a time above which its agreement with another shows nothing; and fewest
+different samples of a pass that two records do not share by chance."""
 
 EQUAL_FILES, MOST = 3, 0.5
 """Fewest files with equal times that are a copy, whatever they are declared as; and the share of a
@@ -62,9 +63,6 @@ MEAN_WIDTH, MEAN_SHARE = 1e-6, 0.8
 
 KEYED = f"key != '' and `pass` == '{PASSES[0]}'"
 """The rows of files whose times, or samples, no other has by chance."""
-
-TELLING = 12
-"""Fewest different samples of a pass that two records do not share by chance."""
 
 EXACT, PROPORTIONAL = 1e-7, 1e-10
 """Relative difference below which numbers are computed from one another, as both passes of two

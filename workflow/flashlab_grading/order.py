@@ -93,8 +93,7 @@ def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
     """The runs to measure again, of results whose numbers are consistent; ConfigError for none."""
     # What reads submissions takes long to import, and few calls need it.
     from flashlab_grading.copies import published_times
-    from flashlab_grading.grade import check_apart, grade_checked
-    from flashlab_grading.submissions import find_submissions
+    from flashlab_grading.submissions import check_apart, find_submissions, grade_checked
 
     folder, results = config["submissions"], list[tuple[bool, Result]]()
     try:

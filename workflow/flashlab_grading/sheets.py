@@ -25,9 +25,8 @@ from flashlab.labels import message
 from flashlab.telling.glyphs import covered
 from flashlab_grading.checks import CHECKS, OWN_CHECKS, VERDICTS, GradingError, Line, Submission
 from flashlab_grading.copies import published_times
-from flashlab_grading.grade import check_apart, grade_checked
 from flashlab_grading.order import check_reproduction, measured_of
-from flashlab_grading.submissions import find_submissions
+from flashlab_grading.submissions import check_apart, find_submissions, grade_checked
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
@@ -157,8 +156,8 @@ def to_html(
     A table of the class, then what did not pass in each submission, the most urgent first. `loose`
     are the files that are in none.
     """
-    from flashlab.report.page import LANGUAGE_TAGS
-    from flashlab.report.render import TEMPLATES, templates
+    from flashlab.report.document import TAGS
+    from flashlab.report.render import templates
 
     def place(own: Submission) -> tuple[int, ...]:
         return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in OWN_CHECKS)
@@ -166,7 +165,7 @@ def to_html(
     ordered = sorted(submissions, key=place)
     causes = {own.name: grouped(own.lines, "fail", "warn") for own in ordered}
     return (
-        templates(TEMPLATES)
+        templates()
         .get_template("grades.html.j2")
         .render(
             **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
@@ -174,7 +173,7 @@ def to_html(
             clean=[for_page(name) for name, own in causes.items() if not own],
             loose=[*map(for_page, loose)],
             counts={x: Counter(own.verdict(x) for own in ordered) for x in CHECKS},
-            **{"checks": CHECKS, "marks": MARKS, "tags": LANGUAGE_TAGS},
+            **{"checks": CHECKS, "marks": MARKS, "tags": TAGS},
             **{"word": word, "show": for_page, "told": told},
         )
     )
@@ -182,7 +181,8 @@ def to_html(
 
 def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path) -> None:
     """Grade what the order names, and write the two CSV files and the PDF."""
-    from flashlab.report.render import TEMPLATES, to_pdf
+    from flashlab.report.render import to_pdf
+    from flashlab.report.software import TEMPLATES
 
     order = read_json(order_file)
     names, loose = find_submissions(order["submissions"])

@@ -1,29 +1,41 @@
-"""From a submission's folder or zip to its results, each with what is said of it.
+"""Submissions read from folders or zips, checked apart, and compared with one another.
 
 Of an archive, which may be a bomb, name files outside its folder, or hold links, only regular files
-are written, within bounds, to a folder that is removed again.
+are written, within bounds, to a folder that is removed again. Each submission is read and checked
+in a process of its own: one that takes all memory or time has a line about that.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
+import multiprocessing
 import os
 import re
 import stat
 import tempfile
+import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
+import pandas as pd
+import psutil
+
+from flashlab.forks import forked
+from flashlab.lab5.assigning import assign
+from flashlab.lab5.checks import check_results
 from flashlab.lab5.documents import MAX_BYTES, MAX_ENTRIES, MAX_FILES, SPREADSHEETS
 from flashlab.lab5.results import Folder, Result, read_folder
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded, readable
+from flashlab_grading import checks
 from flashlab_grading.checks import GradingError, Line, Submission, kind_of_device
-from flashlab_grading.copies import shipped
+from flashlab_grading.copies import check_own_copies, copies_of, shipped, times_of
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
 ZIP = ".zip"
@@ -184,3 +196,98 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
             f"./run selfcheck {folder}"
         )
     return submissions, sorted(files - {*submissions})[:MAX_FILES]
+
+
+# Checked apart
+
+
+MAX_SECONDS, MAX_MEMORY, POLL_SECONDS = 60.0, 1024**3, 0.05
+"""Longest time for one submission, of which forty records take less than a second; and most bytes
+that a process may take beyond those it starts with."""
+
+T = TypeVar("T")
+
+
+class LimitError(Exception):
+    """A function took more than the limit that this names, or was killed."""
+
+
+def _answer(output: Connection, function: Callable[..., object], *arguments: Any) -> None:
+    try:
+        output.send(function(*arguments))
+    except (GradingError, ImportError) as error:
+        output.send(error)
+
+
+def apart(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
+    """A function's result or error, in a fork; LimitError if that took too much or was killed."""
+    received, output = multiprocessing.Pipe(duplex=False)
+    process = forked(_answer, output, function, *arguments)
+    output.close()
+    ends, limit = time.monotonic() + seconds, f"{MAX_MEMORY // 1024**2} MiB"
+    most = psutil.Process().memory_info().rss + MAX_MEMORY  # a fork starts with as much
+    try:
+        while not received.poll(POLL_SECONDS):
+            with suppress(psutil.NoSuchProcess):
+                if time.monotonic() > ends:
+                    limit = f"{seconds:g} s"
+                if time.monotonic() > ends or psutil.Process(process.pid).memory_info().rss > most:
+                    process.kill()
+        found: T | Exception = received.recv()
+    except EOFError:  # also of what ends without an answer
+        raise LimitError(limit) from None
+    finally:
+        process.kill()
+        process.join()
+        received.close()
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def check_alone(own: Submission) -> Submission:
+    """Run every check on a submission that needs no other, and leave it without its samples."""
+    lines, files = check_results(own.results)
+    times = times_of(own.results, assign(files))
+    step = float(times["clock"].max()) if len(times) else 0.0
+    suspicious = [checks.check_physics(file, step) for file in files]
+    refuted = {line.file for line in suspicious if line.verdict == "fail"}
+    sound = [file for file in files if file.result.name not in refuted]
+    plausible = checks.check_plausibility(sound, step)
+    known = {file.result.name for file in files}
+    doubted = (result for result in own.results if result.name not in known)
+    suspicious += checks.check_samples(own.results)
+    suspicious += [] if step else check_own_copies(file.result for file in files)
+    own.add([*lines, *suspicious, *plausible, *checks.check_coverage(files, doubted)])
+    spoken_against = {line.file for line in suspicious if line.verdict == "fail"}
+    spoken_against |= {line.file for line in plausible}
+    own.times = times.assign(is_sound=times["is_sound"] & ~times["file"].isin(spoken_against))
+    own.results = [replace(result, samples={}) for result in own.results]
+    return own
+
+
+def _check(folder: str, name: str, device: str | None) -> Submission:
+    return check_alone(read_submission(folder, name, device))
+
+
+def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Submission]:
+    """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
+    shipped()  # known to all forks
+    for name in names:
+        try:
+            yield apart(MAX_SECONDS, _check, folder, name, device)
+        except LimitError as error:
+            line = Line("fail", "form.budget", params={"limit": str(error)})
+            yield check_alone(Submission(name, lines=[replace(line, submission=name)]))
+
+
+def grade_checked(checked: Iterable[Submission], published: pd.DataFrame) -> list[Submission]:
+    """Compare submissions with one another, and with recorded datasets (`published_times`)."""
+    owns = {own.name: own for own in checked}
+    every = [own.times.assign(owner=name) for name, own in owns.items()]
+    times = pd.concat([published, *every], ignore_index=True)
+    outliers = [*checks.class_outliers(times[times["is_sound"]])]
+    for name, own in owns.items():
+        own.add([line for line in outliers if line.submission == name])
+        own.add(copies_of(times, name))
+    return [*owns.values()]

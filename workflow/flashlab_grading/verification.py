@@ -32,9 +32,8 @@ from flashlab.report.attached import CONFIG, AttachmentError, attachment, parsed
 from flashlab.report.rebuild import other_software, rebuild
 from flashlab.untrusted import UnsoundFileError, read_bounded
 from flashlab_grading.checks import GradingError
-from flashlab_grading.grade import LimitError, apart, check_alone
 from flashlab_grading.sheets import escaped, grouped, told
-from flashlab_grading.submissions import submission_of
+from flashlab_grading.submissions import LimitError, apart, check_alone, submission_of
 
 MAX_STREAM, MAX_ROW, MAX_XMP = 2**26, 2**20, 2**15
 """Most bytes of a stream, of a row of a picture, and of XMP that is read."""
@@ -45,14 +44,6 @@ PACKED = (None, Name.FlateDecode, Array([Name.FlateDecode]))
 PACKING, OF_WRITER = {"/Length", "/Filter", "/DecodeParms"}, {"/ModDate", "/Producer"}
 XMP, INFO = ("the document", "/Metadata"), ("the document", "/Info")
 XMP_WRAPPING = rb'^<\?xpacket begin="[^"]{0,3}" id="\w+"\?>\s*|\s*<\?xpacket end="[rw]"\?>\s*$'
-MEANINGS = {
-    **{"/Contents": "its text or drawing", "/Annots": "a link, note or form field"},
-    **{"/XObject": "a figure", "/ToUnicode": "the text that is copied", "/EF": "its content"},
-    **{"/Outlines": "the bookmarks", "/OCProperties": "the layers", "/AA": "an action"},
-    **{"/StructTreeRoot": "what screen readers say", "/UserUnit": "its size"},
-}
-"""What a key means for a reader, where its name does not say it."""
-
 Place = tuple[str, ...]
 """A part, such as ``page 3``, and the keys and positions that lead to what is within."""
 
@@ -157,9 +148,8 @@ def _compared(found: Pdf, made: Pdf) -> Iterator[tuple[str, str]]:
             said = "its bytes differ" if isinstance(one, tuple) else said
             said = said if place == at else "it is added" if place < at else "it is missing"
             keys = min(place, at)[1:]
-            words = dict.fromkeys(MEANINGS[key] for key in keys if key in MEANINGS)
             shown = " ".join(key.lstrip("/0") for key in keys[:2] + keys[2:][-4:])
-            yield start[0], ", ".join([*words, said]) + (f" ({shown})" if shown else "")
+            yield start[0], f"{said} ({shown})" if shown else said
             break
 
 

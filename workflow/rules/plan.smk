@@ -129,9 +129,9 @@ def redone(wildcards):
     return []
 
 
-def sources(module):
+def sources(*modules):
     """An input function: the package's files that a stage depends on, found where it is planned."""
-    return lambda wildcards: [str(path) for path in sources_of(module)]
+    return lambda wildcards: sorted({str(path) for each in modules for path in sources_of(each)})
 
 
 def templates(*patterns):

@@ -86,7 +86,8 @@ rule publish_pdf:
 
 PUBLISHED = {
     f"{REPORT}.html": [f"{HOME}/{REPORT}.html", str(FOLDER / shown_file(REPORT))],
-    **{f"compare.{kind}": [f"results/compare/compare.{kind}"] for kind in ("pdf", "html")},
+    "compare.pdf": ["results/compare/compare.pdf"],
+    "compare.html": ["results/compare/compare.html"],
 }
 
 

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from analysis.study.planted import (
-    Planted,
-    crossing,
-    faster,
-    identical,
-    three,
-    write_dataset,
-)
+from analysis.study.planted import Planted, crossing, faster, identical, three, write_dataset
 from analysis.study.scores import Score
 from analysis.study.truth import Truth, judge_row
 from planted.experiments import Planter

@@ -284,10 +284,7 @@ def tied(random: np.random.Generator) -> Planted:
     """A clock so coarse that most samples are equal."""
     dataset = Planted("tied")
     ratio = float(random.choice([1.0, 1.5, 2.0]))
-    curves = {
-        ("Pytorch", False): Power(0.064, 1.0),
-        ("Flash2", False): Power(0.064 / ratio, 1.0),
-    }
+    curves = {("Pytorch", False): Power(0.064, 1.0), ("Flash2", False): Power(0.064 / ratio, 1.0)}
     plant(dataset, curves, _sizes(random), random, resolution=0.0005)
     return dataset
 

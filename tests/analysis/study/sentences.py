@@ -79,12 +79,8 @@ class Truth:
 
     def row(self, row: Mapping[str, Any]) -> float:
         """The true ratio of a row of comparisons.csv, which is no pooled one."""
-        s, mask, at, metric = (
-            row["experiment"],
-            "true" in row["variant"],
-            row["value"],
-            row["metric"],
-        )
+        s, at, metric = (row[key] for key in ("experiment", "value", "metric"))
+        mask = "true" in row["variant"]
         one, other = (s, row["subject"], mask, at), (s, row["reference"], mask, at)
         if row["compared"] in ("first value", "previous value"):
             other = (s, row["subject"], mask, row["reference_value"])
@@ -103,55 +99,39 @@ def plant(random: np.random.Generator, folder: Path) -> tuple[Dataset, Truth]:
     base = {n: float(np.exp(random.normal(0, 0.7))) for n in names}
     if random.random() < 0.3:
         base = dict.fromkeys(names, 1.0)
+
+    def curve(key: tuple[str, str, bool], power: float, bend: float, ratio: float) -> None:
+        """Along a sweep a power, bent; some runs fail, and one may be odd."""
+        s, name, mask = key
+        gain = float(np.exp(random.uniform(-0.3, 0.7))) if mask and s == "causal" else 1.0
+        values, cells = VALUES[s], sheets[s].cells.setdefault((name, mask), {})
+        odd = int(random.choice(values[1:-1])) if random.random() < 0.04 else None
+        for i, value in enumerate(values):
+            middle = math.exp(bend * (1 - abs(2 * i / (len(values) - 1) - 1)))
+            forward = base[name] / gain * (value / values[0]) ** power * middle
+            forward *= 2.5 if value == odd else 1.0
+            truth.times[*key, value] = of = forward, forward * ratio
+            cells[value] = processes_of(random, of, noise, 0.01)
+            if random.random() < 0.03:
+                failed = str(random.choice(["oom", "incorrect", "error"]))
+                cells[value] = truth.failed[*key, value] = failed
+
     for what in map(str, chosen):
         symbol = "N" if what == "mask" else what
-        name = {"mask": "causal"}.get(what, SWEPT[symbol])
-        truth.symbols[name] = symbol
+        s = {"mask": "causal"}.get(what, SWEPT[symbol])
+        truth.symbols[s], sheets[s] = symbol, Sheet(symbol)
         masks = (False, True) if what == "mask" else (bool(random.random() < 0.5),)
-        sheets[name] = Sheet(symbol)
-        for each in names:
+        for name in names:
             power = WORK[symbol] + float(random.choice([0, 0, random.normal(0, 0.4)]))
             bend = float(random.choice([0, 0, random.normal(0, 0.3)]))
             ratio = float(random.uniform(1.5, 3))
             for mask in masks:
-                gain = float(np.exp(random.uniform(-0.3, 0.7))) if mask and what == "mask" else 1.0
-                _curve(
-                    random,
-                    truth,
-                    sheets[name],
-                    (name, each, mask),
-                    (power, bend, ratio),
-                    base[each] / gain,
-                    noise,
-                )
+                curve((s, name, mask), power, bend, ratio)
     data = write(folder, sheets, device)
-    for s in data.sweeps:
-        dips = run_keys_of(s.runs[s.runs.odd.astype(bool)])
-        truth.odd |= {(s.name, name, "true" in variant, at) for variant, name, at in dips}
+    for sweep in data.sweeps:
+        dips = run_keys_of(sweep.runs[sweep.runs.odd.astype(bool)])
+        truth.odd |= {(sweep.name, name, "true" in variant, at) for variant, name, at in dips}
     return data, truth
-
-
-def _curve(
-    random: np.random.Generator,
-    truth: Truth,
-    sheet: Sheet,
-    of: tuple[str, str, bool],
-    shape: tuple[float, float, float],
-    scale: float,
-    noise: float,
-) -> None:
-    """Plant an implementation along a sweep: a power, bent; some runs fail, and one may be odd."""
-    (s, name, mask), (power, bend, ratio), values = of, shape, VALUES[of[0]]
-    odd = int(random.choice(values[1:-1])) if random.random() < 0.04 else None
-    for i, value in enumerate(values):
-        key = (s, name, mask, value)
-        middle = math.exp(bend * (1 - abs(2 * i / (len(values) - 1) - 1)))
-        forward = scale * (value / values[0]) ** power * middle * (2.5 if value == odd else 1.0)
-        truth.times[key] = forward, forward * ratio
-        cell: Any = processes_of(random, truth.times[key], noise, 0.01)
-        if random.random() < 0.03:
-            cell = truth.failed[key] = str(random.choice(["oom", "incorrect", "error"]))
-        sheet.cells.setdefault((name, mask), {})[value] = cell
 
 
 # Judging
@@ -305,19 +285,13 @@ def _take(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> 
 
 def _moves(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
     """The two largest movements: that each is one, and for `most` that no other is larger."""
-    symbols = [
-        s
-        for s, p in truth.symbols.items()
-        if p == f["p"] and (s == "causal") is (f["says"] == "moves_mask")
-    ]
-    effects = []
-    for s in symbols:
-        if s == "causal":
-            x = [truth.speed(s, f["name"], "Pytorch", f["at"][0], m) for m in (False, True)]
-        else:
-            x = [truth.speed(s, f["name"], "Pytorch", v, truth.mask_of(s)) for v in f["at"]]
-        effects.append(x)
-        yield (x[1] > x[0]) is (f["ends"][1] > f["ends"][0])
+    by_mask = f["says"] == "moves_mask"
+    for s, p in truth.symbols.items():
+        if p == f["p"] and (s == "causal") is by_mask:
+            at = f["at"][:1] if by_mask else f["at"]
+            masks = (False, True) if by_mask else (truth.mask_of(s),)
+            x = [truth.speed(s, f["name"], "Pytorch", v, m) for v in at for m in masks]
+            yield (x[1] > x[0]) is (f["ends"][1] > f["ends"][0])
 
 
 def _change(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
@@ -359,11 +333,8 @@ def _small_heads(
 def _odd(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
     """That a rate dips: a pass is longer than those beside it leave room for."""
     for place, at in ((p, at) for p in f["places"] for at in p["at"]):
-        keys = [
-            k
-            for k in truth.odd
-            if k[1] == f["name"] and k[3] == at and truth.symbols[k[0]] == place["p"]
-        ]
+        told = f["name"], place["p"], at
+        keys = [k for k in truth.odd if (k[1], truth.symbols[k[0]], k[3]) == told]
         yield any(_dips(truth, key, metric) for key in keys for metric in METRICS)
 
 
@@ -376,14 +347,9 @@ def _dips(truth: Truth, key: Key, metric: str) -> bool:
 
 
 def _gone(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    for place, at in ((p, at) for p in f["places"] for at in p["at"]):
-        yield any(
-            k[1] == f["name"]
-            and k[3] == at
-            and truth.symbols[k[0]] == place["p"]
-            and v == f["status"]
-            for k, v in truth.failed.items()
-        )
+    told = {(truth.symbols[k[0]], k[1], k[3], status) for k, status in truth.failed.items()}
+    for place in f["places"]:
+        yield {(place["p"], f["name"], at, f["status"]) for at in place["at"]} <= told
 
 
 def _passes(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
@@ -401,28 +367,13 @@ def _passes(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -
 
 
 CLAUSES: Mapping[str, Judge] = {
-    "fold": _fold,
-    "lead": _lead,
-    "pooled": _pooled,
-    "wins_every": _wins,
-    "wins_some": _wins,
-    "tiers": _tiers,
-    "mask_gain": _gain,
-    "mask_slow": _gain,
-    "moves": _moves,
-    "change": _change,
-    "change_mask": _change,
-    "odd_at": _odd,
-    "gone": _gone,
+    **{"fold": _fold, "lead": _lead, "pooled": _pooled, "tiers": _tiers, "moves": _moves},
+    **{"wins_every": _wins, "wins_some": _wins, "mask_gain": _gain, "mask_slow": _gain},
+    **{"change": _change, "change_mask": _change, "odd_at": _odd, "gone": _gone},
 }
 KINDS: Mapping[str, Judge] = {
-    "answer": _rows,
-    "cost": _rows,
-    "take": _take,
-    "mask_take": _mask_take,
-    "heads": _heads,
-    "small_heads": _small_heads,
-    "passes": _passes,
+    **{"answer": _rows, "cost": _rows, "take": _take, "mask_take": _mask_take, "heads": _heads},
+    **{"small_heads": _small_heads, "passes": _passes},
 }
 """Who judges a clause, by the beginning of what says it; and a whole sentence, by its kind."""
 

@@ -68,7 +68,8 @@ class Dataset:
         intervals: ``low`` and ``high`` of values, ``least`` and ``most`` of a run's processes, by
             `VALUE`; those of estimates.csv, of what follows from these as in metrics.csv.
         runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
-            ``odd`` where it is slower than the sizes beside it leave room for.
+            ``odd`` where it is slower than the sizes beside it leave room for, ``number`` from 1 in
+            the order of the plans.
         failed: the same of every other run.
         speeds: ``x``, ``low``, ``high``, ``verdict`` (`WORDS`), ``odd`` (a run of it dips), and the
             ``row`` of comparisons.csv, by `SPEED`.
@@ -126,7 +127,7 @@ class Dataset:
         found = sorted({int(row) for each in speeds for row in each["row"]})
         table = self.comparisons.iloc[found]
         sizes = {parameter.name for parameter in self.benchmark.given if not parameter.is_variant}
-        whole = _WHOLE | sizes | {each.name for each in self.benchmark.derived_parameters}
+        whole = _WHOLE | sizes | {p.name for p in self.benchmark.parameters if p.derive}
         table = table.astype({name: "Int64" for name in table if name in whole})
         return [
             {"table": COMPARISONS, **{str(k): v for k, v in row.items() if v not in ("", None)}}
@@ -203,6 +204,12 @@ class Sweep:
     def run(self, name: str, at: int, variant: str = "") -> dict[str, Any] | None:
         """The row of a run that is ok; None where there is none."""
         return self._rows.get((variant or next(iter(self.variants), ""), name, at))
+
+    def number_of(self, name: str, at: int, variant: str = "") -> int | None:
+        """The number of a run; None where there is none."""
+        key = (variant or next(iter(self.variants), ""), name, at)
+        numbers = [r.number.loc[[key]].iloc[0] for r in (self.runs, self.failed) if key in r.index]
+        return int(numbers[0]) if numbers else None
 
     def work(self) -> pd.Series[float]:
         """The operations of a forward pass in GFLOP, by value of the sweep."""
@@ -295,7 +302,9 @@ def read_dataset(
     declared = find_benchmark(next(iter(plans.values()))["benchmark"])
     metrics = _table(declared, plans, tables, "metrics.csv")
     estimates = pd.read_csv(tables.with_name(ESTIMATES), low_memory=False)
-    runs = _one_a_run(_table(declared, plans, tables, "runs.csv"))
+    records = _table(declared, plans, tables, "runs.csv")
+    numbers = records.groupby([*run_keys(declared)], sort=False, dropna=False).ngroup() + 1
+    runs = _one_a_run(records.assign(number=numbers))
     runs = runs.assign(odd=_odd(declared, runs, estimates))
     benchmark = declared.having(set(metrics.metric)).on(str(runs["device"].iat[0]))
     is_ok = metrics.status == "ok"

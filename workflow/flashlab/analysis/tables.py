@@ -377,5 +377,5 @@ def write_tables(x: Runs, sources: Mapping[str, Mapping[str, str]], folder: Path
         curves = ((r, name, of) for r in x.records for name, of in r.curves.items())
         _write_values(folder / "curves.csv", keys, curves)
     write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), metric_rows(x))
-    parameters = (*keys, *(p.name for p in x.benchmark.derived_parameters), *RUN_COLUMNS)
+    parameters = (*keys, *(p.name for p in x.benchmark.parameters if p.derive), *RUN_COLUMNS)
     write_csv(folder / "runs.csv", parameters, run_rows(x, sources))

@@ -37,7 +37,7 @@ def counters_of(
     return {
         device: {
             timed: tuple(
-                Metric(f"{name}_{counter}", Quantity(counter, unit, "lower", {}), {})
+                Metric(f"{name}_{counter}", Quantity(counter, unit, "lower"))
                 for counter, unit in of_device.items()
             )
             for timed, name in passes.items()

@@ -40,15 +40,15 @@ class Parameter:
 
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
-    others, `derived_from` names those.
+    others.
 
     `default` gives it, from the others, where a record or a configuration from before it does not
     say: runs with that value are named and identified as they were, and a report says nothing of it
     where all have that. None where it must be given. `divides` names a parameter that must be a
     multiple of it.
 
-    `stands_for` gives the values of the others that a value of a derived parameter stands for, None
-    for a value that it does not have: a configuration may give such a parameter in their place. A
+    `stands_for` gives the values of all given ones that a value of a derived parameter stands for,
+    None for a value that it does not have: a configuration may give it in their place. A
     `nominal` one has numbers for names: nothing grows along it.
     """
 
@@ -57,7 +57,6 @@ class Parameter:
     labels: Texts
     kind: type[int] | type[bool] | type[str] = int
     words: Mapping[Value, Texts] = field(default_factory=dict)
-    derived_from: tuple[str, ...] = ()
     derive: Callable[[Parameters], Value] | None = None
     stands_for: Callable[[int], Parameters | None] | None = None
     nominal: bool = False
@@ -100,14 +99,15 @@ class Quantity:
     """The common properties of metrics that stand in one figure, a panel for each of them.
 
     An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
-    each process, which gives no interval. `labels` begin a sentence or an axis. `unit_on` gives, by
-    kind of device, another unit for its derived metrics, and how many of it make up `unit`.
+    each process, which gives no interval. `labels` are the words for several metrics together; for
+    a single one its own do. `unit_on` gives, by kind of device, another unit for its derived
+    metrics, and how many of it make up `unit`.
     """
 
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    labels: Texts
+    labels: Texts = field(default_factory=dict)
     exact: bool = False
     logarithmic: bool = True
     once: bool = False
@@ -144,8 +144,9 @@ class Account:
 class Metric:
     """One measured or derived quantity of a run.
 
-    `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
-    has several (none for a total of others). `work` gives the operations of a time.
+    `labels` are the words for it within a sentence, if it is told in words, `part` the title of its
+    panel where a quantity has several (none for a total of others). `work` gives the operations of
+    a time.
     A run may lack a metric that is `optional`: its implementation has no such part, its device does
     not tell, it was not asked for, or the record is older than the metric. A measured one that is
     `only_shown` is compared with nothing.
@@ -153,7 +154,7 @@ class Metric:
 
     name: str
     quantity: Quantity
-    labels: Texts
+    labels: Texts = field(default_factory=dict)
     part: Texts = field(default_factory=dict)
     derived: Derived | None = None
     work: Callable[[Parameters], float] | None = None
@@ -259,11 +260,6 @@ class Benchmark:
         }
 
     @cached_property
-    def derived_parameters(self) -> tuple[Parameter, ...]:
-        """The parameters that follow from the given ones."""
-        return tuple(p for p in self.parameters if p.derive is not None)
-
-    @cached_property
     def stand_in(self) -> Parameter | None:
         """The parameter whose values stand for those of others, and so name whole problems."""
         return next((p for p in self.parameters if p.stands_for), None)
@@ -314,12 +310,6 @@ class Benchmark:
             return replace(metric, quantity=replace(metric.quantity, unit=unit), derived=derived)
 
         return replace(self, metrics=tuple(map(suited, self.metrics)))
-
-    @cached_property
-    def rate_unit(self) -> str:
-        """The unit of its rates, one of `FLOPS`."""
-        units = (quantity.unit for quantity in self.quantities.values())
-        return next((unit for unit in units if unit in FLOPS), "TFLOP/s")
 
     @cached_property
     def totals(self) -> tuple[Metric, ...]:

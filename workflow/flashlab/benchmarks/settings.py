@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    WrapValidator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WrapValidator
 from pydantic_core import PydanticCustomError
 
 ABSENT: Any = Field(default=None)

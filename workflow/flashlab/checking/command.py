@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -51,38 +51,6 @@ SEQ_LENS = (1, 37, 128, 129, 1000)
 _STEP = re.compile(rb"^def attention\(\s*q\b", re.MULTILINE)
 """The beginning of a step of the ladder; a kernel of attention takes qkv."""
 
-
-@dataclass(frozen=True)
-class Grid:
-    """The shapes, as texts, and dtypes that a kernel is checked at; a simulator is slow.
-
-    A size that a text leaves out takes each of the values that are usual.
-    """
-
-    dtypes: Mapping[str, Sequence[str]]
-    seq_lens: Mapping[str, Sequence[int]]
-    head_dims: Sequence[int]
-    num_heads: int
-    shapes: Sequence[str]
-
-
-GRIDS = {
-    "attention": Grid(
-        dtypes={"cuda": ("float16", "bfloat16"), "cpu": ("float32", "bfloat16")},
-        seq_lens={"cuda": SEQ_LENS, "cpu": SEQ_LENS},
-        head_dims=(32, 64, 128, 256),
-        num_heads=3,
-        shapes=("B2", "B5,N129,H12,D64", "N129,H12,KV3,D64", "N129,H12,KV1,D64"),
-    ),
-    "ladder": Grid(
-        dtypes={"cuda": ("float32",), "cpu": ("float32",)},
-        seq_lens={"cuda": SEQ_LENS, "cpu": (1, 16, 33)},
-        head_dims=(32, 64),
-        num_heads=1,
-        shapes=("full",),
-    ),
-}
-"""The grids by benchmark. A step of the ladder takes heads as further batches."""
 
 Case = tuple[str, Shape]
 """One comparison to make: the dtype and the shape."""
@@ -187,6 +155,25 @@ def check(
                 child.kill()
 
 
+Grid = tuple[Sequence[str], dict[str, Sequence[int]], Sequence[str]]
+
+
+def grid_of(benchmark: Benchmark, device: str) -> Grid:
+    """The dtypes, usual sizes and shapes that a kernel is checked at unless a call names its own.
+
+    A size that a shape leaves out takes each of those that are usual. A step of the ladder takes
+    heads as further batches, and a simulator of it is slow.
+    """
+    sizes: dict[str, Sequence[int]] = {"batch_size": (2,), "seq_len": SEQ_LENS}
+    if benchmark is LADDER:
+        sizes |= {} if device == "cuda" else {"seq_len": (1, 16, 33)}
+        return ("float32",), {**sizes, "num_heads": (1,), "head_dim": (32, 64)}, ("full",)
+    first = "float16" if device == "cuda" else "float32"
+    shapes = ("B2", "B5,N129,H12,D64", "N129,H12,KV3,D64", "N129,H12,KV1,D64")
+    sizes |= {"num_heads": (3,), "head_dim": (32, 64, 128, 256)}
+    return (first, "bfloat16"), sizes, shapes
+
+
 def _cases(
     kernel: Path, benchmark: Benchmark, device: str, shapes: Sequence[str], dtypes: Sequence[str]
 ) -> list[Case]:
@@ -194,10 +181,8 @@ def _cases(
 
     Of the grid, shapes are left out that the kernel's file does not say that it takes.
     """
-    grid = GRIDS[benchmark.name]
-    usual = {"seq_len": grid.seq_lens[device], "num_heads": [grid.num_heads]}
-    usual |= {"batch_size": [2], "head_dim": grid.head_dims}
-    every = [shape for text in shapes or grid.shapes for shape in parse_shapes(text, **usual)]
+    grid_dtypes, usual, texts = grid_of(benchmark, device)
+    every = [shape for text in shapes or texts for shape in parse_shapes(text, **usual)]
     if benchmark is LADDER:
         every = [shape for shape in every if not shape.causal]
         if any(shape.beyond for shape in every) or not every:
@@ -207,7 +192,7 @@ def _cases(
         with suppress(ImplementationError):  # the check says what is wrong with it
             takes = {*read_kernel_file(kernel).takes}
         every = [shape for shape in every if shape.beyond <= takes]
-    asked = dict.fromkeys(dtypes or grid.dtypes[device])
+    asked = dict.fromkeys(dtypes or grid_dtypes)
     return [(dtype, shape) for dtype in asked for shape in dict.fromkeys(every)]
 
 

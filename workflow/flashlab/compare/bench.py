@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,58 +76,71 @@ def _time(processes: Sequence[Batches]) -> dict[str, Any] | None:
     return {"milliseconds": estimate.median * 1e3, "low": low, "high": high}
 
 
-def _describe_pass(
-    candidate: Candidate, name: str, margin: float, ceiling: Ceiling | None
-) -> dict[str, Any]:
-    """The measured values of a pass, by name; those that are not measured yet are left out."""
-    metric = ATTENTION.metric(PASSES[name])
-    timed = _time(candidate.batches.get(metric.name, []))
-    described: dict[str, Any] = {"pass": name}
-    if timed is not None:
-        assert metric.work is not None  # a pass is a timed metric
-        rate = metric.work(candidate.run) / timed["milliseconds"] / 1e9
-        share = rate / ceiling.rate if ceiling else None
-        beyond = bool(ceiling and share and is_implausible(share, ceiling.device))
-        described |= {**timed, "rate": rate, "share": share, IMPLAUSIBLE: beyond}
-    if look := candidate.looks.get(metric.name):
-        described["ratio"] = {"value": look.ratio, "low": look.low, "high": look.high}
-        described |= {"verdict": look.verdict(metric, margin), "final": look.is_final}
-    return described
+@dataclass
+class Bench:
+    """Implementations that are measured at one shape, and the verdicts that were said of them.
 
-
-def describe(
-    candidates: Sequence[Candidate],
-    passes: Sequence[str],
-    margin: float,
-    ceiling: Ceiling | None,
-) -> list[dict[str, Any]]:
-    """What is known of the implementations, as JSON values: an entry for each.
-
-    Times are in ms, rates in TFLOP/s, memory in MiB; a `share` is that of the ceiling, a `ratio` of
-    times to the first implementation's. An implausible time, by its rate, has no other verdict,
-    and neither has a ratio to one. `warnings` are codes, with the number of processes that have
-    any.
+    `passes` are those measured, `margin` is the difference up to which two times are equal.
     """
-    described = []
-    for candidate in candidates:
-        codes = sorted({each["code"] for warnings in candidate.warnings for each in warnings})
-        about = {"codes": codes, "in": sum(map(bool, candidate.warnings))}
-        entry: dict[str, Any] = {
-            "implementation": candidate.target.label,
-            "status": candidate.status,
-            "message": candidate.message,
-            "peak_memory": candidate.peak_memory,
-            "passes": [
-                _describe_pass(candidate, name, margin, ceiling)
-                for name in (passes if candidate.status == "ok" else ())
-            ],
-            "warnings": {**about, "of": len(candidate.warnings)} if codes else None,
-        }
-        described.append(entry)
-        for mine, first in zip(entry["passes"], described[0]["passes"], strict=False):
-            if "verdict" in mine and (mine.get(IMPLAUSIBLE) or first.get(IMPLAUSIBLE)):
-                mine["verdict"] = IMPLAUSIBLE
-    return described
+
+    candidates: Sequence[Candidate]
+    passes: Sequence[str]
+    margin: float
+    ceiling: Ceiling | None
+    begun: float = field(default_factory=time.monotonic)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What is known of the implementations, as JSON values: an entry for each.
+
+        Times are in ms, rates in TFLOP/s, memory in MiB; a `share` is that of the ceiling, a
+        `ratio` of times to the first implementation's. An implausible time, by its rate, has no
+        other verdict, and neither has a ratio to one. `warnings` are codes, with the number of
+        processes that have any.
+        """
+        described = []
+        for candidate in self.candidates:
+            warned, is_ok = candidate.warnings, candidate.status == "ok"
+            codes = sorted({each["code"] for warnings in warned for each in warnings})
+            about = {"codes": codes, "in": sum(map(bool, warned)), "of": len(warned)}
+            passes = [self._describe_pass(candidate, name) for name in self.passes if is_ok]
+            entry: dict[str, Any] = {
+                **{"implementation": candidate.target.label, "status": candidate.status},
+                **{"message": candidate.message, "peak_memory": candidate.peak_memory},
+                **{"passes": passes, "warnings": about if codes else None},
+            }
+            described.append(entry)
+            for mine, first in zip(passes, described[0]["passes"], strict=False):
+                if "verdict" in mine and (mine.get(IMPLAUSIBLE) or first.get(IMPLAUSIBLE)):
+                    mine["verdict"] = IMPLAUSIBLE
+        return described
+
+    def _describe_pass(self, candidate: Candidate, name: str) -> dict[str, Any]:
+        """The measured values of a pass; those that are not measured yet are left out."""
+        metric, ceiling = ATTENTION.metric(PASSES[name]), self.ceiling
+        timed = _time(candidate.batches.get(metric.name, []))
+        described: dict[str, Any] = {"pass": name}
+        if timed is not None:
+            assert metric.work is not None  # a pass is a timed metric
+            rate = metric.work(candidate.run) / timed["milliseconds"] / 1e9
+            share = rate / ceiling.rate if ceiling else None
+            beyond = bool(ceiling and share and is_implausible(share, ceiling.device))
+            described |= {**timed, "rate": rate, "share": share, IMPLAUSIBLE: beyond}
+        if look := candidate.looks.get(metric.name):
+            described["ratio"] = {"value": look.ratio, "low": look.low, "high": look.high}
+            described |= {"verdict": look.verdict(metric, self.margin), "final": look.is_final}
+        return described
+
+    def say(self) -> None:
+        """Print each verdict that is another one than was said."""
+        for entry in self.describe():
+            for timed in entry["passes"]:
+                which = f"{entry['implementation']} {timed['pass']}"
+                ratio, verdict = _compared(timed) if "ratio" in timed else ("", "")
+                if verdict != self.said.setdefault(which, ""):
+                    passed = time.monotonic() - self.begun
+                    print(f"after {passed:.1f} s: {which} {verdict} {ratio}", flush=True)
+                self.said[which] = verdict
 
 
 # In print
@@ -212,36 +225,18 @@ def run_bench(
     passes = [each for each in PASSES if not asked or each in asked]
     ceiling, limit = find_ceiling(device, name, dtype), timeout_s or STEP_SECONDS
     documents, entries = list[dict[str, Any]](), list[dict[str, Any]]()
-
-    def bench(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-        """Measure at one shape: print its verdicts and its table."""
-        begun, told = time.monotonic(), dict[str, str]()
-
-        def looked() -> None:
-            for entry in describe(candidates, passes, margin, ceiling):
-                for timed in entry["passes"]:
-                    which = f"{entry['implementation']} {timed['pass']}"
-                    ratio, verdict = _compared(timed) if "ratio" in timed else ("", "")
-                    if verdict != told.setdefault(which, ""):
-                        passed = f"after {time.monotonic() - begun:.1f} s"
-                        print(f"{passed}: {which} {verdict} {ratio}", flush=True)
-                    told[which] = verdict
-
-        with claimed_with_notice(device) as variables:
-            timed = [PASSES[each] for each in passes]
-            measure_in_turns(ATTENTION, candidates, timed, seconds, variables, looked)
-        described = describe(candidates, passes, margin, ceiling)
-        print("", table(described, ceiling), sep="\n")
-        print(f"after {time.monotonic() - begun:.1f} s\n", flush=True)
-        return described
-
     with opened_targets(implementations) as targets:
         for shape in shapes_of(shapes, device):
             labels = " against ".join(target.label for target in targets)
             print(f"{labels}: {shape_text(shape)} {dtype} on {name}", flush=True)
             runs = [attention_run(t.implementation.name, shape, dtype, device) for t in targets]
-            both = zip(targets, runs, strict=True)
-            entries += (described := bench([Candidate(*each, limit) for each in both]))
+            candidates = [Candidate(*each, limit) for each in zip(targets, runs, strict=True)]
+            bench, of = Bench(candidates, passes, margin, ceiling), [PASSES[p] for p in passes]
+            with claimed_with_notice(device) as variables:
+                measure_in_turns(ATTENTION, candidates, of, seconds, variables, bench.say)
+            entries += (described := bench.describe())
+            print("", table(described, ceiling), sep="\n")
+            print(f"after {time.monotonic() - bench.begun:.1f} s\n", flush=True)
             about = {"shape": shape_text(shape), "dtype": dtype, "device": name, "margin": margin}
             about["ceiling"] = asdict(ceiling) if ceiling else None
             documents.append({**about, "implementations": described})

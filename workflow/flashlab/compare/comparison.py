@@ -1,4 +1,4 @@
-"""Two sides as one table of comparisons, and the document that its readers share.
+"""Two sides as one table of comparisons, which its readers share.
 
 Each side is read and estimated as a report's dataset is: a run's estimate is that of its report.
 """
@@ -6,7 +6,7 @@ Each side is read and estimated as a report's dataset is: a run's estimate is th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.circumstances import compare_ceilings, compare_circumstances
 from flashlab.compare.sides import Side, SideError
-from flashlab.files import read_json, write_json
+from flashlab.files import read_json
 from flashlab.runs import Run
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
@@ -174,8 +174,8 @@ def _described_side(name: str, side: _Read) -> dict[str, Any]:
     return {"name": name, "devices": sorted(filter(None, devices)), "ended": ended}
 
 
-def compare(one: Side, other: Side) -> dict[str, Any]:
-    """The comparison of two sides of one benchmark, as JSON values.
+def compare(one: Side, other: Side) -> Compared:
+    """The comparison of two sides of one benchmark, with what its story observes.
 
     Raises:
         SideError: the sides have no run in common.
@@ -197,7 +197,7 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         itertools.groupby(sorted(of - {*shared}), lambda run: run.implementation) for of in runs
     ]
     ceilings = [one["ceilings"], other["ceilings"]]
-    about = {
+    about: dict[str, Any] = {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
         "sides": [_described_side(*each) for each in zip(names, sides, strict=True)],
@@ -210,18 +210,10 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
             for each in alone
         ],
     }
-    told = [each.to_json() for each in story(Compared(benchmark, table, about))]
-    rows = [as_json(row) for row in records_of(table)]
-    return {**about, "observations": told, "comparisons": rows}
+    about["observations"] = [each.to_json() for each in story(Compared(benchmark, table, about))]
+    return Compared(benchmark, table, about)
 
 
-def read_compared(document: Mapping[str, Any]) -> Compared:
-    """A comparison that was written (`compare`), with its table."""
-    benchmark = find_benchmark(document["benchmark"])
-    return Compared(benchmark, _typed(pd.DataFrame(document["comparisons"]), benchmark), document)
-
-
-def write_comparison(plan_file: Path, output: Path) -> None:
-    """Write the comparison that a call has planned; errors as `compare`."""
-    plan = read_json(plan_file)
-    write_json(output, {**compare(*plan["sides"]), "languages": plan["languages"]})
+def to_json(c: Compared) -> dict[str, Any]:
+    """A comparison with all rows of its table, as JSON values."""
+    return {**c.about, "comparisons": [as_json(row) for row in records_of(c.table)]}

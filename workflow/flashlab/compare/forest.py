@@ -7,16 +7,12 @@ and a tick for each setting that it is of.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from flashlab.compare.comparison import read_compared
-from flashlab.compare.report import FIGURE
 from flashlab.figures import style
 from flashlab.figures.labels import title_metric
-from flashlab.files import read_json
 from flashlab.numbers import tick
 from flashlab.story.compare import Compared
 from flashlab.story.speeds import FASTER, SLOWER
@@ -28,8 +24,9 @@ LEAST_ENDS, MOST_SPAN = (0.9, 1.1), 10.0
 TICKS = (0.1, 0.2, 0.5, 0.8, 1, 1.2, 1.5, 2, 5, 10)
 
 
-def draw_forest(c: Compared, margin: float, languages: Sequence[str]) -> Figure:
+def draw_forest(c: Compared, languages: Sequence[str]) -> Figure:
     """The forest plot of the measured times; means are hollow where no difference is decided."""
+    margin = c.about["margin"]
     table = c.speeds[c.speeds.metric.isin([metric.name for metric in c.times])]
     table = table.dropna(subset=["implementation", "sizes"])
     table = table.assign(row=table.implementation + "  " + table.sizes)
@@ -59,14 +56,3 @@ def draw_forest(c: Compared, margin: float, languages: Sequence[str]) -> Figure:
     margins = (3.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)
     style.lay_out(figure, ROW_POINTS * len(looks), margins, before=style.widest(looks, "bold"))
     return figure
-
-
-def draw_comparison(comparison_file: Path, folder: Path) -> None:
-    """Write the forest plot of a comparison into a folder, if it has any times: `FIGURE`."""
-    document = read_json(comparison_file)
-    folder.mkdir(parents=True, exist_ok=True)
-    compared = read_compared(document)
-    if len(compared.single):
-        with style.drawing():
-            figure = draw_forest(compared, document["margin"], document["languages"])
-            style.save(figure, folder / FIGURE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from markupsafe import Markup
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import comparisons_csv
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.compare.comparison import compare, read_compared
+from flashlab.compare.comparison import compare, to_json
 from flashlab.compare.sides import find_side
 from flashlab.compare.words import FAILED, MENDED, STATED, UNSTATED, as_text, say, verdict_word
 from flashlab.files import json_text, open_atomically, read_json
@@ -136,7 +137,7 @@ def machines(c: Compared) -> Table:
 
 def runs(c: Compared, words: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of single runs with one of these words, the most pressing first."""
-    named = {metric.name: metric for metric in c.benchmark.measured}
+    named = {metric.name: metric for metric in c.benchmark.compared}
     single = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
     found = [
         {**row, "word": verdict_word(row["verdict"], named[row["metric"]])}
@@ -206,8 +207,8 @@ def as_lines(c: Compared, language: str, markdown: bool) -> str:
 # PDF and page
 
 
-def report_of(c: Compared, figures: Path) -> Report:
-    """A comparison as a report; `figures` has its figure. Single runs are on the page alone."""
+def report_of(c: Compared, languages: tuple[str, ...], figure: Path) -> Report:
+    """A comparison as a report with its figure. Single runs are on the page alone."""
     texts, every = {each: texts_of(c, each) for each in LANGUAGES}, runs(c, (*STATED, *UNSTATED))
     answer, choice, notices, about = (
         [Prose(told, kind)] if any(told.values()) else []
@@ -221,7 +222,7 @@ def report_of(c: Compared, figures: Path) -> Report:
     shown, chapter = list[parts.Block](), list[parts.Block]()
     if len(c.single):
         caption, none = _says(c, "figure.note"), dict.fromkeys(LANGUAGES, "")
-        forest = parts.Figure(figures / FIGURE, none, caption, _says(c, "figure.alt"))
+        forest = parts.Figure(figure, none, caption, _says(c, "figure.alt"))
         omitted = Prose(_says(c, "omitted", count=len(every)), "quiet")
         shown, chapter = [means(c)], [settings(c), parts.Figures([forest]), omitted]
     blocks: dict[str, Sequence[parts.Block]] = {
@@ -237,35 +238,39 @@ def report_of(c: Compared, figures: Path) -> Report:
         for name, of in blocks.items()
         if of
     ]
-    languages, created = tuple(c.about["languages"]), max(s["ended"] for s in c.about["sides"])
+    created = max(side["ended"] for side in c.about["sides"])
     facts = [_says(c, "subtitle")[language] for language in languages]
     return Report(languages, _says(c, "title"), facts, [], sections, created)
 
 
-def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
-    """Write the PDF atomically, with the data attached; the same data gives the same bytes."""
+def write_comparison(plan_file: Path, output: Path) -> None:
+    """Write the comparison that a call has planned into a folder: its data, a PDF and a page.
+
+    The data are attached to the PDF; the same data give the same bytes. Errors as of `compare`.
+    """
+    from flashlab.compare.forest import draw_forest
+    from flashlab.figures import style
     from flashlab.report.attachments import AttachedFile
+    from flashlab.report.page import Page
     from flashlab.report.render import to_html, to_pdf
 
-    c = read_compared(read_json(comparison_file))
-    report = report_of(c, figures)
-    created = datetime.fromisoformat(report.created).astimezone(UTC)
-    data = {"comparison.json": json_text(c.about), "comparison.csv": comparisons_csv(c.table)}
+    plan = read_json(plan_file)
+    c, languages = compare(*plan["sides"]), tuple(plan["languages"])
+    data = {"comparison.json": json_text(to_json(c)), "comparison.csv": comparisons_csv(c.table)}
     attached = [AttachedFile(name, text.encode(), "Data") for name, text in data.items()]
-    pdf = to_pdf(to_html(report), figures, attached, created)
-    with open_atomically(output, binary=True) as file:
+    with tempfile.TemporaryDirectory() as folder, style.drawing():
+        figure, page = Path(folder, FIGURE), Page()
+        if len(c.single):
+            style.save(draw_forest(c, languages), figure)
+        report = report_of(c, languages, figure)
+        created = datetime.fromisoformat(report.created).astimezone(UTC)
+        pdf = to_pdf(to_html(report), figure.parent, attached, created)
+        html = page.complete(to_html(report, page))
+    with open_atomically(output / "compare.pdf", binary=True) as file:
         file.write(pdf)
-
-
-def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
-    """Write the same as one HTML file, atomically."""
-    from flashlab.report.page import Page
-    from flashlab.report.render import to_html
-
-    page = Page()
-    html = to_html(report_of(read_compared(read_json(comparison_file)), figures), page)
-    with open_atomically(output) as file:
-        file.write(page.complete(html))
+    for name, text in {"comparison.json": data["comparison.json"], "compare.html": html}.items():
+        with open_atomically(output / name) as file:
+            file.write(text)
 
 
 def print_comparison(
@@ -273,8 +278,7 @@ def print_comparison(
 ) -> int:
     """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
     benchmark = find_benchmark(name)
-    document = compare(find_side(one, benchmark), find_side(other, benchmark))
-    c = read_compared(document)
-    told = json_text(document) if form == "json" else as_lines(c, language, form == "markdown")
+    c = compare(find_side(one, benchmark), find_side(other, benchmark))
+    told = json_text(to_json(c)) if form == "json" else as_lines(c, language, form == "markdown")
     print(told, end="")
     return 1 if runs(c, fail_on) else 0

@@ -1,7 +1,7 @@
-"""The keys of a configuration: the type, bounds, default and description of each.
+"""The keys of a configuration: the type, bounds and default of each.
 
-The benchmark's declaration gives the parameters of a block, the quantities of a figure and the
-settings of its own protocols.
+config/README.md says what each is for. The benchmark's declaration gives the parameters of a block,
+the quantities of a figure and the settings of its own protocols.
 """
 
 from __future__ import annotations
@@ -87,39 +87,6 @@ SAMPLED = _filled(
     energy_seconds=(NotNegative, 0),
 )
 
-DESCRIPTIONS = {
-    "benchmark": "the benchmark, where the target does not say it",
-    "dataset": "whose records to report: `local` measures here, or a recorded dataset",
-    "device": "where to measure",
-    "dtype": "the inputs' number format",
-    "baseline": "the implementation that the others are compared with",
-    "measure": "the protocol, its settings, and `timeout_s`, after which a run is an error",
-    "memory_mb": "MB of memory of a job that measures, and of one that reads all runs to report",
-    "counters": "whether to count what causes are stated from",
-    "counted": "the implementations that are counted",
-    "replicates": "the processes of each run",
-    "quick": "whether to make a preview: each sweep's ends, in one process, without counters",
-    "hyper_param": "a `hyper_param.json` that sets what is trained",
-    "again": "parts of the names of runs to measure again",
-    "languages": "the report's languages, in their order",
-    "anonymous": "whether to leave out what identifies the machine",
-    "author": "the name on the cover",
-    "remarks": "Markdown files with your own words, by experiment and language",
-    "summary": "the headline table: implementations at one shape",
-    "implementations": "what every experiment measures that names no `implementations`",
-    "experiments": "the experiments, a section of the report each",
-    "name": "the name to freeze or import a dataset under",
-    "freeze_anyway": "whether to freeze parted blocks, records of several commits, changed code",
-    "alone": "whether nothing else is measured on the host meanwhile",
-    "import": "a folder of the course's JSON files to report",
-    "device_name": "the device that jobs will meet if not this one, or that imported files are of",
-    "compare": "the two sides of a comparison",
-    "submissions": "the folder of a class's submissions",
-    "pdf": "the report to verify",
-    "reproduce": "how many runs of a class to measure here",
-    "grading": "the GPU of results that name none, and what selects the runs to measure",
-}
-"""All top-level keys, but one of the benchmark's name, in the order of their documentation."""
 EXAMPLES: dict[str, Any] = {
     "measure": {"sampled": {"max_seconds": 1}},
     "memory_mb": {"measure": 32000},

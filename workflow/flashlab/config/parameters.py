@@ -36,7 +36,7 @@ def superseded_parameters(over: Mapping[str, Any]) -> set[str]:
 
 def is_linked(benchmark: Benchmark, name: str) -> bool:
     """True if a parameter may be left out of a block, as it follows from others."""
-    stood_for = benchmark.stand_in.derived_from if benchmark.stand_in else ()
+    stood_for = [p.name for p in benchmark.given] if benchmark.stand_in else []
     return name in stood_for or any(name in product.names for product in benchmark.products)
 
 
@@ -58,7 +58,7 @@ def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[
                 text += f"; {first} × {second} is {first * second}, not {whole}"
             yield (), f"{text}; remove one of them"
     if stand_in := benchmark.stand_in:
-        name, others = stand_in.name, stand_in.derived_from
+        name, others = stand_in.name, [p.name for p in benchmark.given]
         beside = [other for other in others if (other in block) == (name in block)]
         if name not in block and beside:
             yield (), f"give {', '.join(beside)}, or {name} in place of {', '.join(others)}"

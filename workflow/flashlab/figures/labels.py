@@ -38,7 +38,7 @@ def title_metric(metric: Metric, languages: Sequence[str]) -> str:
     return in_languages(metric.part or metric.labels, languages)
 
 
-def title_with_unit(metric: Metric, languages: Sequence[str]) -> str:
+def with_unit(metric: Metric, languages: Sequence[str]) -> str:
     """A metric with its unit: ``前向時間 Forward time (ms)``."""
     return f"{in_languages(metric.labels, languages)} ({metric.unit})"
 

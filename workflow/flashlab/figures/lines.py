@@ -2,7 +2,8 @@
 
 Each line has its name at its end. Of few lines every value is printed; of more, the last one beside
 the name, and those that are not named are grey. A run without a result is a cross above the panel,
-never a zero.
+never a zero. A curve has a line for each run, step by step, and below it their differences from the
+first one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,9 @@ from numpy.typing import NDArray
 from flashlab.figures import style
 from flashlab.figures.style import Look, Style
 from flashlab.numbers import measured
+
+CURVES = (72.0, 50.0)
+"""The heights of the two panels of a curve, in points."""
 
 PANEL, LOW, CROSS, NUMBER, MARK = 86.0, 62.0, 7.0, 7.0, 3.0
 """The heights of a panel, of one of two rows, of a row of crosses above it and of a number, and
@@ -87,8 +91,7 @@ class Panel:
     guides: Sequence[Mapping[int, float]] = ()
 
 
-@dataclass(frozen=True)
-class End:
+class End(NamedTuple):
     """The end of a line: its name, whose look it has, and its last point."""
 
     text: str
@@ -319,3 +322,48 @@ def _is_free(boxes: Box, taken: Box, frame: Any) -> NDArray[np.bool_]:
     is_taken: NDArray[np.bool_] = np.any(np.all(overlaps, axis=2), axis=1)
     is_inside: NDArray[np.bool_] = (frame.x0 <= left) & (frame.y0 <= bottom) & (top <= frame.y1 + 2)
     return is_inside & ~is_taken
+
+
+# Curves
+
+
+def draw_curves(
+    data: pd.DataFrame,
+    looks: Mapping[str, Look],
+    titles: tuple[str, str],
+    along: str,
+    variants: Sequence[str],
+) -> Figure:
+    """The curves of an experiment, and how far each is from the first run's.
+
+    Args:
+        data: a row for each step of each run, the first run first: ``run``, ``implementation``,
+            ``variant`` (its position), ``step`` and ``value``.
+        looks: of the implementations.
+        titles: of the two panels.
+        along: the words for a step.
+        variants: the words for each variant, which has dashes of its own.
+    """
+    is_first = data.run == data.run.min()
+    first = data[is_first].set_index("step")["value"]
+    difference = (data["value"] - data.step.map(first)).mask(is_first)
+    shown = [name for name in looks if name in set(data.implementation)]
+    legend = [style.handle(name, color=looks[name].shade) for name in shown]
+    if len(variants) > 1:
+        pairs = zip(variants, style.DASHES, strict=False)
+        legend += [style.handle(words, color=style.GREY, ls=dashes) for words, dashes in pairs]
+    figure, grid = style.new_panels(style.HALF, 2, sharex=True, height_ratios=CURVES)
+    upper, lower = grid[:, 0]
+    for axes, values, title in ((upper, data["value"], titles[0]), (lower, difference, titles[1])):
+        runs = data.assign(value=values).dropna(subset="value").groupby("run", sort=False)
+        for _, run in runs:
+            look: Style = {"lw": 0.8, "alpha": 0.85, "ls": style.DASHES[run.variant.iloc[0]]}
+            axes.plot(run.step, run["value"], c=looks[run.implementation.iloc[0]].shade, **look)
+        style.scale_linearly(axes.yaxis, 3)
+        style.title_panel(axes, title)
+    lower.axhline(0, color=style.GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1.5)
+    lower.set_xlabel(along)
+    left = max(style.tick_points(axes.yaxis) for axes in (upper, lower))
+    margins = (left, 4.0, style.TITLE_HEIGHT, 2.7 * style.LINE_POINTS)
+    style.lay_out(figure, sum(CURVES) / 2, margins, legend)
+    return figure

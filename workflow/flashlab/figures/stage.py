@@ -18,20 +18,10 @@ from flashlab.analysis.experiment import chosen_metrics, metrics_of, run_keys, u
 from flashlab.analysis.frames import VALUE, Dataset, Sweep, read_dataset
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.figures import style
-from flashlab.figures.bars import draw_bars
-from flashlab.figures.curve import draw_curves
-from flashlab.figures.dots import draw_dots
-from flashlab.figures.labels import (
-    in_languages,
-    in_words,
-    said,
-    title_metric,
-    title_with_unit,
-    titles_of,
-)
-from flashlab.figures.lines import Along, Panel, draw_lines
-from flashlab.figures.overview import draw_strips
-from flashlab.figures.speeds import draw_speeds
+from flashlab.figures.labels import in_languages, in_words, said, title_metric, titles_of, with_unit
+from flashlab.figures.lines import Along, Panel, draw_curves, draw_lines
+from flashlab.figures.overview import draw_speeds, draw_strips
+from flashlab.figures.rows import draw_bars, draw_dots
 from flashlab.figures.steps import Steps, draw_steps
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent, times
@@ -228,7 +218,7 @@ def _lines(
         is_far = bool(mine["value"].max() > MOST_LINEAR * mine["value"].min())
         ratios = _ratios(sweep, mine, metric) if is_joined else {}
         guides = _guides(sweep, mine) if is_guided and metric.work else []
-        title, is_log = before + title_with_unit(metric, languages), metric.quantity.logarithmic
+        title, is_log = before + with_unit(metric, languages), metric.quantity.logarithmic
         panels.append(Panel(metric.name, title, is_log or is_far, ratios, guides))
     notes = _notes(data, languages)
     return draw_lines(data, panels, along, looks, rows=rows, is_valued=is_valued, notes=notes)
@@ -310,7 +300,7 @@ def _bars(
         busy = tidy(sweep, names, told, languages)["value"]
         data.loc[data.metric == occupied[0], "busy"] = busy.to_numpy()
         legend = [in_words(key, languages) for key in ("busy", "idle")] if busy.any() else legend
-    panels = {metric.name: title_with_unit(metric, languages) for metric in known}
+    panels = {metric.name: with_unit(metric, languages) for metric in known}
     return draw_bars(data, panels, _looks(sweep, names), legend)
 
 

@@ -89,7 +89,7 @@ def contradiction(file: File, said: Said) -> tuple[str, str] | None:
     """
     result, option, is_elsewhere = file.result, stated(said), False
     if option and not has_flops(result, option[1]):
-        return "identity.flops", (
+        return "flops", (
             f"time and rate make {result.forward_flops:.9g} FLOPs forward, and that run takes "
             f"{costs.forward_flops(option[1]):.9g}"
         )
@@ -107,7 +107,7 @@ def contradiction(file: File, said: Said) -> tuple[str, str] | None:
     is_shape = said.get("implementation") in {*makers, None}
     code = "workspace" if is_elsewhere else "shape" if is_shape else "implementation"
     made = listed(sorted({*map(describe, file.possible)}), " or ", " or {} more")
-    return f"identity.{code if makers or is_elsewhere else 'memory'}", (
+    return code if makers or is_elsewhere else "memory", (
         f"its FLOPs and memory are those of {made or 'no run that is known'}"
     )
 

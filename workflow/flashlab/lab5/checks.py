@@ -68,38 +68,38 @@ def check_arithmetic(result: Result) -> Line:
 
 def check_identity(file: File) -> Line:
     """A file must be able to be the run that a row or its record states; a name accuses nobody."""
-    result, said = file.result, file.result.said
-    is_said = bool(said.keys() & {*ATTRIBUTES})
-    possible = assigning.matching(file.possible, said)
-    option, memory = stated(said), result.peak_mib
+    result, said, told = file.result, file.result.said, file.result.told
+    option, fitting = stated(said), assigning.matching(file.possible, told)
+    is_said, who = bool(said.keys() & {*ATTRIBUTES}), said.get("implementation", NAIVE)
 
     def line(verdict: Verdict, code: str, found: Iterable[Option] = (), **params: str) -> Line:
         families = listed([*dict.fromkeys(map(assigning.describe, found))], " | ")
-        declared = described(said if option or is_said else result.told)
+        declared = described(said if is_said else told)
         return Line(verdict, f"identity.{code}", result.name, params, declared, families)
 
     if problem := assigning.contradiction(file, said):
-        code, flops = problem[0].removeprefix("identity."), f"{result.forward_flops:.9g} FLOPs"
         makers = {who for who, _ in file.possible} - {said.get("implementation")}
         sizes = " / ".join(f"{size / costs.MIB:g}" for size in sorted(file.workspaces))
-        more = {"declared": described(said), "other": " / ".join(sorted(makers))}
-        told = line("fail", code, file.possible, workspaces=sizes, **more)
-        shown = told.found or f"{memory!r} MiB"
-        return replace(told, found=flops if code == "flops" else shown)
+        params = {"declared": described(said), "other": " / ".join(sorted(makers))}
+        failed = line("fail", problem[0], file.possible, workspaces=sizes, **params)
+        shown = failed.found or f"{result.peak_mib!r} MiB"
+        is_flops = problem[0] == "flops"
+        return replace(failed, found=f"{result.forward_flops:.9g} FLOPs" if is_flops else shown)
     is_cpu = not result.is_on_gpu and (result.run is None or result.run.device == "cpu")
-    if is_cpu and option and option in possible_runs(result):
-        return line("warn", "cuda_memory", [option])
-    if not result.is_on_gpu or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
+    if is_cpu and option in possible_runs(result):
+        return line("warn", "cuda_memory", filter(None, [option]))
+    if not result.is_on_gpu or who not in (NAIVE, FLASH2):
         return line("not_checked", "no_model")
-    if option and memory * costs.MIB in assigning.memories(file, option):
-        return line("pass", "pass", [option])
-    if option and assigning.has_exact_memory(option):
-        return line("pass", "rounded_memory", [option])
     if option:
-        return line("not_checked", "no_model", [option])
+        is_exact = result.peak_mib * costs.MIB in assigning.memories(file, option)
+        is_checked = is_exact or assigning.has_exact_memory(option)
+        verdict: Verdict = "pass" if is_checked else "not_checked"
+        code = "pass" if is_exact else "rounded_memory" if is_checked else "no_model"
+        return line(verdict, code, [option])
+    possible = assigning.matching(file.possible, said)
     if not possible:
         return line("not_checked", "partly_unknown")
-    if stated(result.told) and (fitting := assigning.matching(possible, result.told)):
+    if stated(told) and fitting:
         return line("pass", "pass", fitting)
     if is_said and len({*map(assigning.describe, possible)}) == 1:
         return line("pass", "pass_partly", possible)

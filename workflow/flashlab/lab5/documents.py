@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -73,29 +74,36 @@ def paths_in(folder: Path) -> Iterator[str]:
                 yield path
 
 
-def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a document by their keys, those of a pass by ``PASS.KEY``."""
+def flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain values of an object by their keys, those of a pass by ``PASS.KEY``.
+
+    Those of other objects in it that hold nothing else are by their own keys, where it has none.
+    """
     found: dict[str, Any] = {}
     for key, value in document.items():
-        inner = pass_of(key) and isinstance(value, dict)
-        found |= {f"{key}.{k}": v for k, v in value.items()} if inner else {key: value}
+        if not isinstance(value, (dict, list)):
+            found[key] = value
+        elif isinstance(value, dict) and pass_of(key):
+            found |= {f"{key}.{k}": v for k, v in value.items()}
+        elif isinstance(value, dict) and flat(value) == value and not is_like_a_result(value):
+            found = {**value, **found}
     return found
 
 
-def numbers_in(document: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any, str]]:
+def numbers_in(values: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any, str]]:
     """The key, the value and the factor of each number, by its pass (or ``""``) and its kind."""
     found: dict[tuple[str, str], tuple[str, Any, str]] = {}
-    for key, value in _flat(document).items():
+    for key, value in values.items():
         if number := number_of(key):
             found.setdefault(number[:2], (key, value, number[2]))
     return found
 
 
-def says_out_of_memory(document: Mapping[str, Any]) -> bool:
+def says_out_of_memory(values: Mapping[str, Any]) -> bool:
     """True if a document without numbers says, in any text, that it ran out of memory."""
-    numbers = [value for _, value, _ in numbers_in(document).values()]
+    numbers = (value for _, value, _ in numbers_in(values).values())
     has_any = any(type(value) in (int, float) and isfinite(value) for value in numbers)
-    texts = [value for value in _flat(document).values() if isinstance(value, str)]
+    texts = [value for value in values.values() if isinstance(value, str)]
     return not has_any and any(map(IS_OUT_OF_MEMORY.search, texts))
 
 
@@ -106,18 +114,11 @@ def is_like_a_result(document: Mapping[str, Any]) -> bool:
 
 
 def keys_of(document: Any) -> str:
-    """The keys of a document, for a message; of a pass those inside it too."""
+    """The keys of a document, for a message, and of objects in it."""
     if not isinstance(document, dict):
         return {list: "a list"}.get(type(document), type(document).__name__)
-    return listed([key[:40] for key in _flat(document)], most=10) or "nothing"
-
-
-def plain_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain values of an object, before those of objects in it that hold nothing else."""
-    inner = [v for v in document.values() if isinstance(v, dict) and not is_like_a_result(v)]
-    flat = [v for v in inner if not any(isinstance(each, (dict, list)) for each in v.values())]
-    own = {k: v for k, v in document.items() if not isinstance(v, (dict, list))}
-    return {k: v for part in (*flat, own) for k, v in part.items()}
+    keys = dict.fromkeys([*document, *flat(document)])
+    return listed([key[:40] for key in keys], most=10) or "nothing"
 
 
 def _results_within(path: str, document: Any, above: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -126,8 +127,8 @@ def _results_within(path: str, document: Any, above: dict[str, Any]) -> Iterator
     if isinstance(document, list):
         parts = {str(i): part for i, part in enumerate(document, start=1)}
     elif isinstance(document, dict):
-        plain = plain_in(document)
-        if is_like_a_result(document) or (plain == document and says_out_of_memory(document)):
+        plain = flat(document)
+        if is_like_a_result(document) or (plain == document and says_out_of_memory(plain)):
             yield path, {**above, **document}
             return
         parts, above = document, {**above, **plain}
@@ -158,18 +159,17 @@ def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str
     delimiter = max(",;\t", key=first.count)
     if first.count(delimiter) >= MAX_COLUMNS:
         raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
-    rows: list[tuple[int, list[str]]] = []
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        for row in table:
-            cells = [cell.strip() for cell in row]
-            if any(cells):
-                rows.append((table.line_num, cells))
-            if len(rows) > MAX_ROWS:
-                raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
+        found = [
+            (table.line_num, [cell.strip() for cell in row]) for row in islice(table, MAX_ROWS + 2)
+        ]
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
-    return delimiter, rows[0][1] if rows else [], rows[1:]
+    if len(found) > MAX_ROWS + 1:
+        raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
+    (_, header), *rows = [row for row in found if any(row[1])] or [(0, [])]
+    return delimiter, header, rows
 
 
 def documents_in(path: str, content: bytes) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from flashlab.lab5.assigning import File, assign, read_numbers, stated
 from flashlab.lab5.checks import check_arithmetic
 from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
 from flashlab.lab5.possible import workspaces_of
-from flashlab.lab5.results import FolderError, Result, read_folder, result_of
+from flashlab.lab5.results import FolderError, Result, read_folder
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS
-from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES
+from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES, TIMED
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
@@ -40,31 +40,26 @@ class OpenRunsError(FolderError):
         self.path, self.table = path, table
 
 
-def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
+def _ask(folder: Path, files: Sequence[File]) -> None:
     """OpenRunsError, with a table to fill in, where a file can be several runs."""
-    unknown = [file.result.name for file in files if len(file.options) != 1]
-    if not unknown:
-        return
-    text = io.StringIO()
+    unknown, text = [file.result.name for file in files if len(file.options) != 1], io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(RUNS_CSV_COLUMNS)
     for file in files:
-        # Nothing that the folder made of a file is stated, since it would be concluded from.
+        # Nothing that the folder made of a file is stated, since it would be concluded from; nor
+        # what its numbers are against.
         open_to = [{"implementation": w, **s.parameters} for w, s in file.allowed or file.options]
-        said = file.result.told
-        said = {} if file.is_open else said  # the numbers are against it
+        said = {} if file.is_open else file.result.told
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
         rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
-    there, lines = folder / RUNS_CSV, text.getvalue().splitlines(keepends=True)
-    asked = "".join([lines[0], *(line for line in lines if "?" in line)])
-    todo = f"{there} needs these rows:\n{asked}" if has_table else f"fill in each ? of {there}"
-    raise OpenRunsError(
-        f"{folder}: which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
-        ", then make the same call again",
-        there,
-        None if has_table else text.getvalue(),
-    )
+    there, (head, *lines) = folder / RUNS_CSV, text.getvalue().splitlines(keepends=True)
+    table = None if there.exists() else text.getvalue()
+    asked = head + "".join(line for line in lines if "?" in line)
+    todo = f"fill in each ? of {there}" if table else f"{there} needs these rows:\n{asked}"
+    why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
+    if unknown:
+        raise OpenRunsError(f"{folder}: {why}, then make the same call again", there, table)
 
 
 def _device_of(files: Sequence[File]) -> str | None:
@@ -91,14 +86,9 @@ def import_plan(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The orders that convert a folder's files into records, and the notices on them.
 
-    Args:
-        folder: the student's.
-        known: the implementations that a report can show.
-        device: the name of the GPU, where the user gives it.
-
-    Raises:
-        FolderError: a file is unsound, or what is said of it contradicts its numbers.
-        OpenRunsError: a file can be several runs.
+    `known` are the implementations that a report can show, `device` the name of the GPU where the
+    user gives it. FolderError where a file is unsound or what is said of it contradicts its
+    numbers, OpenRunsError where it can be several runs.
     """
     if not folder.is_dir():
         raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
@@ -124,7 +114,7 @@ def import_plan(
         files = assign(read_numbers(measured))
     except FolderError as error:
         raise FolderError(f"{folder}: {error}") from error
-    _ask(folder, files, read.has_table)
+    _ask(folder, files)
     named, files = device or _device_of(files), _each_once(files)
     for result in failed:
         if not (option := stated(result.told)):
@@ -139,37 +129,35 @@ def import_plan(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
-    chosen = sorted(
-        ((_run_of(f), f) for f in files), key=lambda each: (each[0], each[1].result.name)
-    )
+    chosen = [(_run_of(file), file) for file in files]
+    chosen.sort(key=lambda each: (each[0], each[1].result.name))
     kinds = {f"{run.dtype} on {run.device}": file.result.name for run, file in reversed(chosen)}
     if len(kinds) > 1:
         each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
         raise FolderError(
             f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
-    nth, entries, notices = (
-        Counter[Any](),
-        list[dict[str, Any]](),
-        defaultdict[str, list[str]](list),
-    )
+    nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)
+    entries = list[dict[str, Any]]()
     for run, file in chosen:
         result = file.result
         protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
+        times = [(f"{name}_time", 1e3 * s) for name, s in result.seconds.items() if name in TIMED]
+        metrics = dict([*times, ("peak_memory", result.peak_mib)] if times else [])
         # What is left out is told of beside the first record: the report names it.
         told = [(result.name, *remark) for remark in file.remarks] + left_out * (not entries)
         entry = {
             "benchmark": ATTENTION.name,
             "run": run.to_json(),
             "protocol": protocol,
-            "process": nth[run, result.protocol],
+            "process": nth[run, str(protocol["name"])],
             "folder": str(folder),
             **{"file": result.name, "path": result.path, "sha256": result.sha256},
-            "status": result.status,
+            **{"status": result.status, "is_record": result.run is not None, "metrics": metrics},
             "device_name": device or result.said.get("device") or named,
             "remarks": [{"file": name, "code": code, "params": of} for name, code, of in told],
         }
-        nth[run, result.protocol] += 1
+        nth[run, str(protocol["name"])] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
         entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
         for name, code, params in told:
@@ -200,15 +188,38 @@ def _each_once(files: Sequence[File]) -> list[File]:
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
-    """Convert a result into a record: the same numbers, no samples; FolderError if wrong."""
-    folder, document = Path(entry["folder"]), dict[str, Any]()
+    """Write the record of a result: its numbers, no samples; FolderError where it cannot be read.
+
+    A FlashLab record is kept as it is, a run without numbers has its status alone.
+    """
+    folder, metrics = Path(entry["folder"]), dict[str, Measurement]()
     source = folder / entry["path"]
     try:
-        if entry["sha256"]:
+        if entry["is_record"]:
             content = read_within(folder, entry["path"])
-            document = documents_in(entry["path"], content)[entry["file"]]
-        is_record = "record" in document
-        record = parse_record(document, str(source)) if is_record else _converted(entry, document)
+            record = parse_record(documents_in(entry["path"], content)[entry["file"]], str(source))
+        else:
+            for name, value in entry["metrics"].items():
+                metrics[name] = Measurement(
+                    value, stopped=None if name == "peak_memory" else "count"
+                )
+            nothing: dict[str, Any] = {
+                "gate": None,
+                "warnings": (),
+                "environment": {},
+                "sources": {},
+            }
+            taken = datetime.fromtimestamp(source.stat().st_mtime, UTC)
+            record = Record(
+                benchmark=entry["benchmark"],
+                run=Run.of(ATTENTION, entry["run"]),
+                status=entry["status"],
+                message=None if metrics else f"declared in {entry['path']}",
+                protocol=entry["protocol"],
+                metrics=metrics,
+                **nothing,
+                started=taken.isoformat(timespec="seconds"),
+            )
         imported = {"code": "imported", "remarks": entry["remarks"]}
         environment = {"device_name": entry["device_name"], "imported": True}
         kept = {"file": entry["file"], "file_sha256": entry["sha256"], "process": entry["process"]}
@@ -221,27 +232,3 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
         write_record(output, imported_record)
     except (UnsoundFileError, RecordError) as error:
         raise FolderError(f"{source}: {error}") from error
-
-
-def _converted(entry: Mapping[str, Any], document: Mapping[str, Any]) -> Record:
-    """A record of the script's numbers, no samples; without numbers that of a failed run."""
-    run, metrics = Run.of(ATTENTION, entry["run"]), dict[str, Measurement]()
-    result = result_of(document, entry["file"], entry["path"], entry["sha256"])
-    taken = Path(entry["folder"], entry["path"]).stat().st_mtime
-    if result and result.status == "ok":
-        for name in ("forward", "backward"):
-            metrics[f"{name}_time"] = Measurement(result.seconds[name] * 1e3, stopped="count")
-        metrics["peak_memory"] = Measurement(result.peak_mib)
-    return Record(
-        benchmark=ATTENTION.name,
-        run=run,
-        status=entry["status"],
-        message=None if metrics else f"declared in {entry['path']}",
-        protocol=entry["protocol"],
-        metrics=metrics,
-        gate=None,
-        warnings=(),
-        environment={},
-        sources={},
-        started=datetime.fromtimestamp(taken, UTC).isoformat(timespec="seconds"),
-    )

@@ -20,13 +20,12 @@ from flashlab.lab5.words import FLASH2, NAIVE
 Option = tuple[str, Shape]
 """A run that a result can be: implementation and shape."""
 
-MOST = 5000
-"""Most sequence lengths of a head's size that are tried: numbers that allow more tell nothing."""
+MOST, MAX_LENGTH = 5000, 2**17
+"""Most sequence lengths of a head's size that are tried (numbers that allow more tell nothing), and
+the longest."""
 
 COARSE = 0.02
 """Relative rounding above which numbers determine no run."""
-
-MAX_LENGTH = 2**17
 
 
 @cache

@@ -18,8 +18,8 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.devices import find_device
 from flashlab.lab5 import documents, said, words
 from flashlab.lab5.said import ATTRIBUTES, Said, described, said_in_cells
-from flashlab.lab5.words import MEMORY, PASSES, RATE, TIME
-from flashlab.records import COUNTERS, STATUSES
+from flashlab.lab5.words import MEMORY, PASSES, RATE, TIME, TIMED
+from flashlab.records import COUNTERS, Measurement, RecordError, parse_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
 
@@ -37,8 +37,8 @@ RATIOS = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}
 EXACT, SINGLE = 1e-9, 2.0**-24
 """Relative error within which numbers of the script follow from one another; that of float32."""
 
-MAX_SAMPLES = 20_000
-"""Most samples of a pass that are read from a record."""
+MAX_SAMPLES, NO_SAMPLES = 20_000, Measurement(0.0)
+"""Most samples of a pass that are read from a record, and what has none."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Result:
     status: str = "ok"
     run: Run | None = None
     protocol: str = ""
-    provider: str = words.FLASH_ATTN
+    provider: str = ""
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
 
     @property
@@ -89,7 +89,8 @@ class Result:
         """True if its memory is that of a run in float16 on CUDA, for all that is said."""
         if self.run is None:
             return not is_cpu(self.said.get("device"))
-        is_real = self.run.implementation != words.FLASH2 or words.FLASH_ATTN in self.provider
+        provider = self.provider or words.FLASH_ATTN
+        is_real = self.run.implementation != words.FLASH2 or provider.startswith(words.FLASH_ATTN)
         return is_real and (self.run.dtype, self.run.device) == (words.COURSE_DTYPE, "cuda")
 
 
@@ -109,7 +110,6 @@ class Folder:
     results: dict[str, Result] = field(default_factory=dict)
     refused: dict[str, UnsoundFileError] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
-    has_table: bool = False
 
 
 def _numbers_of(found: Mapping[tuple[str, str], tuple[str, Any, str]], keys: str) -> list[float]:
@@ -158,68 +158,61 @@ def _error(seconds: Sequence[float], rates: Sequence[float]) -> float:
     return max(EXACT, _rounding(seconds) + _rounding(rates))
 
 
-def _of_record(result: Result, record: Mapping[str, Any]) -> Result:
-    """A result with the claims of its ``record`` block, whose samples are sound."""
-    key, samples = "record.run", dict[str, list[float]]()
+def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
+    """A result with the claims of its own record, which must be one of the script's runs."""
     try:
-        stated = said_in_cells({name: str(record["run"][name]) for name in ATTRIBUTES})
-        run = Run.of(ATTENTION, {**record["run"], **stated})
-        # The course's script lacks the parameters with a default.
-        is_script = not any(parameter.default for parameter in ATTENTION.stated([run]))
-        is_whole = len(stated) == len(ATTRIBUTES) and isinstance(run.dtype, str)
-        if not is_script or not is_whole or not isinstance(run.device, str):
-            raise ValueError("no run of the script")
-        protocol, metrics = str(record["protocol"]["name"]), record.get("metrics") or {}
-        environment = record.get("environment") or {}
-        device, provider = (environment.get(name) for name in ("device_name", "provider"))
-        for name in ("forward", "backward"):
-            key = f"record.metrics.{name}_time.samples"
-            own = (metrics.get(f"{name}_time") or {}).get("samples") or []
-            if not isinstance(own, list) or any(type(x) not in (int, float) for x in own):
-                raise TypeError("samples that are no numbers")
-            if len(own) > MAX_SAMPLES:
-                raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
-            samples |= {name: [sample / 1e3 for sample in own]} if own else {}
-    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
-        raise UnsoundFileError("form.record", key=key) from unsound
-    stated |= {"device": device} if isinstance(device, str) else {}
-    claims: dict[str, Any] = {"said": stated, "hinted": {}, "run": run, "protocol": protocol}
-    status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
-    provided = str(provider or words.FLASH_ATTN)
-    return replace(result, **claims, status=status, provider=provided, samples=samples)
+        record = parse_record(document, "it")
+    except RecordError as error:
+        reason = str(error).removeprefix("it: ")[:300]
+        raise UnsoundFileError("form.record", reason=reason) from error
+    run, environment = record.run, record.environment
+    stated = said_in_cells({name: str(run.to_json()[name]) for name in ATTRIBUTES})
+    for parameter in ATTENTION.stated([run]):
+        if parameter.default:  # which the course's script lacks
+            raise UnsoundFileError(
+                "form.record", reason=f"no run of the script has {parameter.name}"
+            )
+    samples = {name: record.metrics.get(f"{name}_time", NO_SAMPLES).samples for name in TIMED}
+    if max(map(len, samples.values())) > MAX_SAMPLES:
+        raise UnsoundFileError("form.many_samples", key="record.metrics", most=str(MAX_SAMPLES))
+    stated |= {"device": str(device)} if (device := environment.get("device_name")) else {}
+    claims: dict[str, Any] = {"said": stated, "hinted": {}, "run": run}
+    told = record.protocol["name"], environment.get("provider") or ""
+    claims |= dict(zip(("protocol", "provider"), map(str, told), strict=True))
+    claims["status"] = COUNTERS if record.has_counters else record.status
+    seconds = {name: [each / 1e3 for each in own] for name, own in samples.items() if own}
+    return replace(result, **claims, samples=seconds)
 
 
 def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) -> Result | None:
     """The result in a document, None where it is none.
 
-    Raises:
-        UnsoundFileError: a number is missing, not finite or out of range, a ``record`` block is not
-            of FlashLab's form, or has numbers though it states that there are none.
+    UnsoundFileError where a number is missing, not finite or out of range, or its ``record`` is no
+    FlashLab record, or has numbers though it states that there are none.
     """
-    record, has_run_out = document.get("record"), documents.says_out_of_memory(document)
+    record, values = document.get("record", {}), documents.flat(document)
+    has_run_out = documents.says_out_of_memory(values)
     is_like, of = documents.is_like_a_result(document), ATTENTION.name
     if not is_like and not has_run_out:
         return None
-    if isinstance(record, dict) and record.get("benchmark", of) != of:
-        return None
-    if "record" in document and not isinstance(record, dict):
+    if not isinstance(record, dict):
         raise UnsoundFileError("form.no_mapping", key="record")
-    cells = {k: str(v) for k, v in documents.plain_in(document).items() if v is not None}
-    stated = said_in_cells(cells)
+    if record.get("benchmark", of) != of:
+        return None
+    stated = said_in_cells({k: str(v) for k, v in values.items() if v is not None})
     stated.pop("file", None)  # the path of a result is its file's name: no cell says another
     hinted = {k: value for k, value in said.said_in_name(name).items() if k not in stated}
     result = Result(name, path, sha256, stated, hinted)
-    if isinstance(record, dict):
-        result = _of_record(result, record)
-        is_failed = result.status != "ok" and result.status in (*STATUSES, COUNTERS)
-        if is_failed and (document.get(MEMORY) is None or result.status == COUNTERS):
+    if "record" in document:
+        result = _of_record(result, document)
+        if result.status != "ok" and document.get(MEMORY) is None:
             return result
-        if is_failed:
+        if result.status != "ok":
             raise UnsoundFileError("form.status", status=result.status)
     elif has_run_out:
         is_run = {*words.SIZES} & result.told.keys() or is_like
         return replace(result, status=words.OUT_OF_MEMORY) if is_run else None
-    found = documents.numbers_in(document)
+    found = documents.numbers_in(values)
     memory, *numbers = _numbers_of(found, documents.keys_of(document))
     seconds, rates = numbers[: len(PASSES)], numbers[len(PASSES) :]
     return replace(
@@ -245,7 +238,6 @@ def read_folder(folder: Path) -> Folder:
                 size += len(content)
                 is_table = PurePosixPath(path).name.lower() == documents.RUNS_CSV
                 if is_table and (read := said.read_runs_csv(content)):
-                    found.has_table = True
                     rows += [(path, *row) for row in read[0]]
                     if problems := documents.listed(read[1], " ", " And {} more."):
                         raise UnsoundFileError("form.rows", problems=problems)

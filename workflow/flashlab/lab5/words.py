@@ -7,7 +7,9 @@ import re
 SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
 HEAD_DIM = "head_dim"
 """What may be said in place of emb_dim, which is num_heads times as much."""
-PASSES = ("forward", "backward", "forward_backward")
+TIMED = ("forward", "backward")
+PASSES = (*TIMED, "forward_backward")
+"""The passes; the third time is the sum of the two that are timed."""
 MAX_SIZE = 2**24
 """Largest batch_size, seq_len, num_heads or emb_dim."""
 

@@ -29,12 +29,7 @@ from flashlab.forks import Child, Server, signal_name, start
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervised import Section, refused, refused_for
 from flashlab.plan import identity
-from flashlab.plan.watching import (
-    POLL_SECONDS,
-    WorkflowGoneError,
-    has_ended,
-    workflow_process,
-)
+from flashlab.plan.watching import POLL_SECONDS, WorkflowGoneError, has_ended, workflow_process
 from flashlab.records import (
     COUNTERS,
     Record,

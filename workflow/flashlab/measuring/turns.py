@@ -16,14 +16,7 @@ import torch
 
 from flashlab.measuring import environment
 from flashlab.measuring.failures import IncorrectError
-from flashlab.measuring.protocols import (
-    Pass,
-    Sampler,
-    check_held,
-    kept,
-    right_before,
-    warm_up,
-)
+from flashlab.measuring.protocols import Pass, Sampler, check_held, kept, right_before, warm_up
 
 BATCH_SECONDS = 0.02
 """Approximate seconds of a batch of calls: short, so that a drift affects all implementations."""

@@ -130,16 +130,10 @@ def read_dataset(folder: Path) -> Dataset:
         manifest = json.loads(read_file(path))
         if (version := manifest["version"]) != MANIFEST_VERSION:
             raise DatasetError(f"{path}: is {of_version(version, MANIFEST_VERSION)}")
-        entries = tuple(
-            Entry(
-                run_of(entry),
-                entry["protocol"],
-                _inside(folder, entry["file"]),
-                entry["sha256"],
-                entry.get("process", 0),
-            )
-            for entry in manifest["records"]
-        )
+        entries = []
+        for each in manifest["records"]:
+            file, process = _inside(folder, each["file"]), each.get("process", 0)
+            entries.append(Entry(run_of(each), each["protocol"], file, each["sha256"], process))
         if others := sorted(manifest["config"].keys() - {*CONFIG_KEYS, "languages"}):
             said = f"{path}: config: {others[0]}: is no key of a dataset; remove it there"
             raise DatasetError(f"{said}, and put it into a configuration of your own")
@@ -148,15 +142,9 @@ def read_dataset(folder: Path) -> Dataset:
         ceilings = manifest["ceilings"] and _inside(folder, manifest["ceilings"]["file"])
         if ceilings:
             read_file(ceilings)  # those who read it later take it as it is
-        return Dataset(
-            name=manifest["name"],
-            device=manifest["device"],
-            dtype=manifest["dtype"],
-            protocol=manifest["protocol"],
-            config=manifest["config"],
-            ceilings=ceilings or None,
-            entries=entries,
-        )
+        keys = ("name", "device", "dtype", "protocol", "config")
+        stated: dict[str, Any] = {key: manifest[key] for key in keys}
+        return Dataset(**stated, ceilings=ceilings or None, entries=tuple(entries))
     except UnsoundFileError as error:
         raise DatasetError(f"{path}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

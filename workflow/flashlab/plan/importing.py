@@ -97,11 +97,8 @@ def imported(
     """A folder of results, planned: as a dataset, what to convert, and lines about what is there.
 
     `known` are the implementations that there are, `taken` the names of datasets; `name` and
-    `device` are what the configuration gives, if it does.
-
-    Raises:
-        ConfigError: the name is taken.
-        FolderError: as of `lab5.importing.import_plan`.
+    `device` are what the configuration gives, if it does. ConfigError where the name is taken,
+    FolderError as of `import_plan`.
     """
     if isinstance(name, str) and name in taken:
         raise ConfigError(
@@ -140,8 +137,8 @@ def _of_held(each: Experiment, held: Collection[Run], benchmark: Benchmark) -> E
     settings, asked = ({tuple(run.values()) for run in some} for some in (runs, each.runs))
     if len(settings) < min(2, len(asked)) or not runs:
         return None
-    for variant in (parameter.name for parameter in benchmark.variants):
-        if {run[variant] for run in runs} != {run[variant] for run in each.runs}:
+    for name in (parameter.name for parameter in benchmark.variants):
+        if {run[name] for run in runs} != {run[name] for run in each.runs}:
             return None
     names = {run.implementation for run in runs}
     figures = (

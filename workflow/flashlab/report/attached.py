@@ -13,14 +13,7 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.pictures import Picture, PictureError, picture_of
-from flashlab.remarks import (
-    Remark,
-    RemarkError,
-    image_addresses,
-    image_names,
-    remark_name,
-    remark_of,
-)
+from flashlab.remarks import Remark, RemarkError, remark_name, remark_of
 from flashlab.report.software import is_software
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, parse_json
 
@@ -90,24 +83,20 @@ def read_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
 
 def read_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) -> list[Remark]:
     """The attached remarks with their images; AttachmentError if one is missing or unsound."""
-    remarks = []
-    for experiment, by_language in config["remarks"].items():
-        for language, file in by_language.items():
-            content = attachments[file]
-            addresses = image_addresses(content.decode("utf-8-sig", errors="replace"))
-            names = image_names(experiment, language, addresses)
 
-            def picture(address: str, names: Mapping[str, str] = names) -> Picture:
-                name = names[address]
-                if name not in attachments:
-                    raise PictureError(f"{name} is not attached")
-                return picture_of(attachments[name])
+    def picture(_: str, name: str) -> Picture:
+        if name not in attachments:
+            raise PictureError(f"{name} is not attached")
+        return picture_of(attachments[name])
 
-            try:
-                remarks.append(remark_of(experiment, language, file, content, picture))
-            except RemarkError as error:
-                raise AttachmentError(str(error)) from error
-    return remarks
+    try:
+        return [
+            remark_of(experiment, language, file, attachments[file], picture)
+            for experiment, by_language in config["remarks"].items()
+            for language, file in by_language.items()
+        ]
+    except RemarkError as error:
+        raise AttachmentError(str(error)) from error
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:

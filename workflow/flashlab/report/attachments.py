@@ -15,9 +15,8 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flashlab.analysis.experiment import DERIVED, table_names
 from flashlab.anonymity import anonymous
@@ -30,8 +29,7 @@ from flashlab.report.software import software
 MANIFEST_VERSION = 2
 
 
-@dataclass(frozen=True)
-class AttachedFile:
+class AttachedFile(NamedTuple):
     """A file in the PDF: its bytes, and its relationship to the report in PDF/A-3's terms."""
 
     name: str
@@ -39,8 +37,7 @@ class AttachedFile:
     relationship: str
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The attachments that a report takes over unchanged when it is rendered again from them.
 
     `records` is the packed file, `software` what the manifest states: packed or rendered elsewhere,
@@ -67,16 +64,12 @@ def manifest_of(
     dataset: str, contents: Mapping[str, bytes], rendered_by: Mapping[str, Any]
 ) -> bytes:
     """The manifest of these attachments; `rendered_by` has the form of `software.software`."""
-    manifest = {
-        "version": MANIFEST_VERSION,
-        "dataset": dataset,
-        "software": rendered_by,
-        "files": {
-            name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-            for name, content in sorted(contents.items())
-        },
+    files = {
+        name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        for name, content in sorted(contents.items())
     }
-    return (canonical(manifest) + "\n").encode()
+    about = {"version": MANIFEST_VERSION, "dataset": dataset, "software": rendered_by}
+    return (canonical({**about, "files": files}) + "\n").encode()
 
 
 def attached_files(
@@ -89,8 +82,8 @@ def attached_files(
     """Every attachment of the report of the dataset in `results`, by name."""
     config = read_json(config_file)
     is_anonymous = config.get("anonymous", False)
-    records = given.records if given else _packed_records(results, is_anonymous)
-    source = {"records.jsonl.gz": records}
+    packed = given.records if given else _packed_records(results, is_anonymous)
+    source = {"records.jsonl.gz": packed}
     if ceilings and is_anonymous:
         source["ceilings.json"] = json_text(anonymous(read_json(ceilings))).encode()
     elif ceilings:
@@ -104,8 +97,8 @@ def attached_files(
             data[f"{name}-{table}.csv"] = path.read_bytes()
     supplement = {"config.json": config_file.read_bytes()}
     contents = source | data | supplement
-    rendered_by = given.software if given else software()
-    supplement["manifest.json"] = manifest_of(config["dataset"], contents, rendered_by)
+    by = given.software if given else software()
+    supplement["manifest.json"] = manifest_of(config["dataset"], contents, by)
     related = (("Source", source), ("Data", data), ("Supplement", supplement))
     files = [AttachedFile(name, of[name], kind) for kind, of in related for name in of]
     return sorted(files, key=lambda file: file.name)

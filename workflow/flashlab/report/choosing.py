@@ -38,15 +38,13 @@ def maps(data: Dataset) -> list[Block]:
     others = [name for name in names if not data.declared[name].get("tuned_on")]
     if len(names) < LEAST:
         return []
-    every = _tables(data, names)
-    if others == names or len(others) < LEAST or not _leads(data, names, others):
-        return [_heading("map"), every, Prose(says("map.note"), "quiet")]
-    first: list[Block] = [_heading("map.others"), _tables(data, others)]
-    return [*first, _heading("map.own"), every, Prose(says("map.note"), "quiet")]
-
-
-def _heading(key: str) -> Prose:
-    return Prose(says(key), "subhead")
+    maps = {"map": names}
+    if others != names and len(others) >= LEAST and _leads(data, names, others):
+        maps = {"map.others": others, "map.own": names}
+    blocks: list[Block] = []
+    for key, of in maps.items():
+        blocks += [Prose(says(key), "subhead"), _tables(data, of)]
+    return [*blocks, Prose(says("map.note"), "quiet")]
 
 
 def _chosen(data: Dataset, metric: str, names: Sequence[str]) -> Mapping[Any, Any]:
@@ -60,9 +58,8 @@ def _chosen(data: Dataset, metric: str, names: Sequence[str]) -> Mapping[Any, An
 
 def _leads(data: Dataset, names: Sequence[str], others: Sequence[str]) -> bool:
     """True if one of `names` beside the `others` is the first anywhere."""
-    own = {*names} - {*others}
     chosen = (_chosen(data, metric.name, names) for metric in use_metrics(data.benchmark))
-    return any(cell["names"][0] in own for each in chosen for cell in each.values())
+    return any(cell["names"][0] not in others for each in chosen for cell in each.values())
 
 
 def _tables(data: Dataset, names: Sequence[str]) -> Beside:

@@ -49,7 +49,7 @@ from flashlab.report.document import (
 )
 from flashlab.report.ladder import ladder_tables
 from flashlab.report.remarks import rendered
-from flashlab.report.tables import WIDE, Numbers, front_table, headline_table, label_of, table_of
+from flashlab.report.tables import WIDE, front_table, headline_table, label_of, table_of
 from flashlab.report.training import training_tables
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
@@ -64,7 +64,7 @@ SPEEDS = "speedups-"
 COUNTERS = "profile"
 """The id of the figure of a ladder's counters, which its first experiment tells of."""
 
-OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
+OWN_TABLES: Mapping[str, Callable[[Dataset], Mapping[str | None, Sequence[Table]]]] = {
     "ladder": ladder_tables,
     "training": training_tables,
 }
@@ -100,23 +100,18 @@ class _Composer:
     _tables: int = 0
 
     def report(self) -> Report:
-        author = self.config.get("author", {})
-        sections = [
-            *self._front(),
-            *map(self._experiment, self.experiments),
-            *self._ending(),
-            *self._appendix(),
-        ]
+        author, experiments = self.config.get("author", {}), map(self._experiment, self.experiments)
+        entries = {"name": "author", "id": "student_id", "course": "course"}
         return Report(
             languages=tuple(self.config["languages"]),
             title=says("title", self.data.benchmark, of=self.data.benchmark.name),
             facts=[*self._facts()],
             notices=[*self._notices()],
-            sections=sections,
+            sections=[*self._front(), *experiments, *self._ending(), *self._appendix()],
             created=max(self.records.started),
             author=[
                 (says(label), legible(author[entry], f"author.{entry}"))
-                for entry, label in (("name", "author"), ("id", "student_id"), ("course", "course"))
+                for entry, label in entries.items()
                 if entry in author
             ],
             author_name=author.get("name", "FlashLab"),
@@ -139,11 +134,11 @@ class _Composer:
         found: dict[str, dict[str, str]] = {}
         number = len(self.front_tables) + 1
         for s in self.experiments:
-            found[s.name] = {"table": str(number)} if self.tables[s.name] else {}
+            figures = {
+                f["quantity"]: self.numbers[s.name, f["id"]] for f in s.plan["figures"][::-1]
+            }
+            found[s.name] = figures | ({"table": str(number)} if self.tables[s.name] else {})
             number += len(self.tables[s.name])
-            for figure in s.plan["figures"]:
-                of = self.numbers[s.name, figure["id"]]
-                found[s.name].setdefault(figure["quantity"], of)
         return found
 
     def _in_each(self, told: Callable[[Texts], str]) -> Text:
@@ -162,7 +157,7 @@ class _Composer:
         """The tables of each experiment."""
         if self.own_tables:
             return {s.name: self.own_tables.get(s.name, ()) for s in self.experiments}
-        made = {s.name: table_of(s, self.run_numbers) for s in self.experiments}
+        made = {s.name: table_of(s) for s in self.experiments}
         return {name: [table] if table else [] for name, table in made.items()}
 
     @cached_property
@@ -186,13 +181,9 @@ class _Composer:
         return drawn
 
     @cached_property
-    def run_numbers(self) -> Numbers:
-        return Numbers(dict(zip(self.records.record, self.records.run, strict=True)))
-
-    @cached_property
     def own_tables(self) -> Mapping[str | None, Sequence[Table]]:
         make = OWN_TABLES.get(self.data.benchmark.name)
-        return make(self.data, self.run_numbers) if make else {}
+        return make(self.data) if make else {}
 
     def _numbered(self, table: Table) -> Table:
         self._tables += 1
@@ -264,7 +255,8 @@ class _Composer:
         if f"{benchmark.name}.{own}" in known:
             return says(own, benchmark)
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
-        labels = curve.labels if curve else benchmark.panels(quantity)[0].quantity.labels
+        panels = () if curve else benchmark.panels(quantity)
+        labels = curve.labels if curve else panels[0].quantity.labels or panels[0].labels
         return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
 
     def _shown(self, s: Sweep, quantity: str, caption: Text) -> Text:
@@ -309,7 +301,7 @@ class _Composer:
         """The tables of page one: at the headline's setting, and of all experiments."""
         if own := self.own_tables.get(None):
             return [*own]
-        made = (headline_table(self.data, self.run_numbers), front_table(self.data, self.titles))
+        made = (headline_table(self.data), front_table(self.data, self.titles))
         return [table for table in made if table]
 
     def _front(self) -> Iterator[Section]:
@@ -317,11 +309,8 @@ class _Composer:
         lines: list[Block] = [self._lines()] if self.told[LANGUAGES[0]].lines else []
         answer = self._in_each(lambda texts: texts.answer)
         blocks: list[Block] = [Prose(answer, "answer")] if any(answer.values()) else []
-        across = [
-            Figures([self._across(each)])
-            for each in self.drawn
-            if not each.startswith(SPEEDS) and each != COUNTERS
-        ]
+        drawn = (each for each in self.drawn if not each.startswith(SPEEDS) and each != COUNTERS)
+        across = [Figures([self._across(each)]) for each in drawn]
         chosen = maps(self.data) if self.is_of_many else []
         yield Section("key", [*blocks, *tables, *lines, *([] if chosen else across)])
         if chosen:
@@ -334,12 +323,12 @@ class _Composer:
             text = {e: of.lines.get(s.name, "") for e, of in self.told.items()}
             if not any(text.values()):
                 continue
-            figure = f"{SPEEDS}{s.name}"
+            figure, title = f"{SPEEDS}{s.name}", self.titles[s.name]
             path = self.data.folder / "overview" / f"{figure}.svg"
-            caption = says("caption.speeds", title=self.titles[s.name])
+            caption = says("caption.speeds", title=title)
             drawn = Figure(path, says("figure", number=""), caption, caption)
             shown = drawn if figure in self.drawn else None
-            lines.append(Line(f"experiment-{s.name}", self.titles[s.name], text, shown))
+            lines.append(Line(f"experiment-{s.name}", title, text, shown))
         return Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
 
     def _facts(self) -> Iterator[Words]:
@@ -402,7 +391,7 @@ class _Composer:
             self._numbered(of_records.implementations_table(data, records)),
             *(Prose(each, "small") for each in of_records.notices(data, records, self.config)),
         ]
-        if failed := of_records.failures_table(data, records):
+        if failed := of_records.failures_table(data):
             blocks.append(self._numbered(failed))
         yield Section("environment", blocks, says("section.environment"), "", "long")
         runs: list[Block] = [of_records.runs_table(data, records)]

@@ -6,6 +6,7 @@ template sets those of the report.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -98,11 +99,7 @@ class Table:
     @property
     def starts(self) -> set[int]:
         """The columns that begin a group, without the first."""
-        ends, at = set(), 0
-        for _, span in self.groups[:-1]:
-            at += span
-            ends.add(at)
-        return ends
+        return {*itertools.accumulate(span for _, span in self.groups[:-1])}
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from flashlab.story.words import sentence
 def print_statements(results: Path, language: str) -> None:
     """Print the observations of a dataset's report, in its order."""
     story = read_json(results / "plan" / "config.json")["benchmark"]
-    for line in statement_lines(read_observations(results / OBSERVATIONS), story, language):
-        print(line)
+    print(*statement_lines(read_observations(results / OBSERVATIONS), story, language), sep="\n")
 
 
 def statement_lines(

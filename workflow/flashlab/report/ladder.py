@@ -9,7 +9,6 @@ from markupsafe import Markup
 from flashlab.analysis.frames import Dataset
 from flashlab.numbers import percent, ratio, scaled, three, two
 from flashlab.report.document import Row, Table, Words, says
-from flashlab.report.tables import Numbers
 from flashlab.story.ladder import COUNTED, HOST, KERNEL, MOVED, PROCESS, UNITS, Ladder, ladder_of
 from flashlab.story.speeds import EQUAL, UNDECIDED, Speed
 
@@ -19,7 +18,7 @@ SIGNS = {EQUAL: "≈ ", UNDECIDED: "? "}
 MISSING = "×"
 
 
-def ladder_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]]:
+def ladder_tables(data: Dataset) -> dict[str | None, Sequence[Table]]:
     """The tables of page one and of each experiment; none of a simulator, which has no times."""
     d = None if data.device in data.benchmark.simulated else ladder_of(data)
     if d is None:
@@ -62,13 +61,13 @@ def steps_table(d: Ladder) -> Table:
         cells += [_time(clocks[HOST], name), _time(clocks[PROCESS], name, 1e3)]
         rows.append(Row(cells, "marked" if name == d.best else ""))
     columns: list[Words] = ["", says("column.step"), says("column.idea")]
-    columns += [d.place(d.name, at) for at in places]
-    columns += [says("column.before"), says("column.first"), "ms", "s"]
+    columns += [*(d.place(d.name, at) for at in places), says("column.before")]
     groups: list[tuple[Words, int]] = [("", 3), (says("column.kernel.ms"), len(places))]
-    groups += [(says("column.speed", at=d.place(d.name, d.at)), 2)]
+    groups.append((says("column.speed", at=d.place(d.name, d.at)), 2))
     groups += [(says("column.clock.host"), 1), (says("column.clock.process"), 1)]
     legend = [says("caption.steps.table")]
-    return Table(columns, rows, groups, text=3, legend=legend, kind="steps")
+    heads = [*columns, says("column.first"), "ms", "s"]
+    return Table(heads, rows, groups, text=3, legend=legend, kind="steps")
 
 
 def counters_table(d: Ladder) -> Table | None:
@@ -119,16 +118,12 @@ def sizes_table(d: Ladder) -> Table | None:
 def cases_table(d: Ladder) -> Table | None:
     """The kernels' times of other cases, and beside each the time with its copies."""
     experiment = d.others["cases"]
-    both = {
-        at: [d.values(metric, at, experiment) for metric in (KERNEL, HOST)]
-        for at in d.places(experiment)
-    }
-    rows = []
-    for name in d.planned(experiment):
-        cells: list[Words] = [name]
-        for kernels, hosts in both.values():
-            own, copied = _time(kernels, name), _time(hosts, name)
-            cells.append(Markup("{} <small>{}</small>").format(own, copied))
-        rows.append(Row(cells))
-    columns: list[Words] = [says("column.step"), *(d.place(experiment, at) for at in both)]
-    return Table(columns, rows, legend=[says("caption.cases")]) if both else None
+    places = d.places(experiment)
+    clocks = [[d.values(metric, at, experiment) for metric in (KERNEL, HOST)] for at in places]
+    cell = Markup("{} <small>{}</small>")
+    rows = [
+        Row([name, *(cell.format(*(_time(times, name) for times in both)) for both in clocks)])
+        for name in d.planned(experiment)
+    ]
+    columns: list[Words] = [says("column.step"), *(d.place(experiment, at) for at in places)]
+    return Table(columns, rows, legend=[says("caption.cases")]) if places else None

@@ -135,14 +135,13 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
     )
     dataset, benchmark = config["dataset"], find_benchmark(config["benchmark"])
     records, results = read_records(attachments), results_of(dataset, benchmark)
-    home = results  # of the records, whose paths are in the tables
-    if dataset != LOCAL and "import" not in config:
-        home = dataset_folder(Path("data"), dataset, benchmark)
+    is_local = dataset == LOCAL or "import" in config
+    # Of the records, whose paths are in the tables.
+    home = results if is_local else dataset_folder(Path("data"), dataset, benchmark)
+    ceilings = Path(CEILINGS) if CEILINGS in attachments else None
     with chdir(folder):
         written = _write_records(records, home / "records")
-        ceilings = None
-        if CEILINGS in attachments:
-            ceilings = Path(CEILINGS)
+        if ceilings:
             ceilings.write_bytes(attachments[CEILINGS])
         plans = _write_plans(config, written, results)
         tables, languages = results / "tables", results / "plan" / "languages.json"

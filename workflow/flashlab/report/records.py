@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pandas as pd
 
-from flashlab import statistics
 from flashlab.analysis.experiment import DIRTY, ESTIMATES, IMPORTED, chosen_metrics, run_keys
 from flashlab.analysis.frames import Dataset
 from flashlab.analysis.replication import UNREPLICATED
@@ -23,6 +22,7 @@ from flashlab.labels import LANGUAGES, messages
 from flashlab.numbers import measured, two
 from flashlab.report.document import Cell, Row, Table, Text, Words, says
 from flashlab.report.tables import head, label_of
+from flashlab.statistics import MARGIN
 from flashlab.telling.codes import STATUSES, WARNINGS
 from flashlab.telling.glyphs import cut, legible
 
@@ -90,17 +90,17 @@ def machine_table(data: Dataset, records: pd.DataFrame) -> Table:
     rows = []
     for column in (*AGREE, "commit"):
         counts = records[column][records[column] != ""].value_counts()
-        values = [shown(str(value), f"records: {column}") for value in counts.index]
-        if len(counts) > 1:
-            values = [f"{v} ({n})" for v, n in zip(values, counts, strict=True)]
-        if values:
-            rows.append(Row([head(column), ", ".join(values)]))
+        values = [
+            shown(str(value), f"records: {column}") + f" ({count})" * (len(counts) > 1)
+            for value, count in counts.items()
+        ]
+        rows += [Row([head(column), ", ".join(values)])] if values else []
     rows += [Row([head("sessions"), each]) for each in _sessions(records)]
     if ceilings := data.ceilings:
-        unit = data.benchmark.rate_unit
-        for dtype, product in ceilings.matrix.items():
-            rate = measured(product.rate / FLOPS[unit])
-            rows.append(Row([head("ceiling.matrix", dtype=dtype), f"{rate} {unit}"]))
+        units = [quantity.unit for quantity in data.benchmark.quantities.values()]
+        unit = next((each for each in units if each in FLOPS), "TFLOP/s")
+        rates = {each: measured(of.rate / FLOPS[unit]) for each, of in ceilings.matrix.items()}
+        rows += [Row([head("ceiling.matrix", dtype=d), f"{x} {unit}"]) for d, x in rates.items()]
         rows.append(Row([head("ceiling.copy"), f"{measured(ceilings.copy.rate / 1e9)} GB/s"]))
     return Table([head("item"), head("value")], rows, text=2, kind="facts")
 
@@ -121,10 +121,10 @@ def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
     for name in data.declared:
         mine = records[records.implementation == name]
         ok = mine[mine.status == "ok"]
-        cells: list[Words] = [name, label_of(data, name)]
-        cells.append(", ".join(distinct(mine, "provider")) or "–")
-        cells.append(f"{ok.run.nunique()} / {mine.run.nunique()}")
-        rows.append(Row([*cells, *(_largest(ok, compared) for compared in gated)]))
+        provider = ", ".join(distinct(mine, "provider")) or "–"
+        outcome = f"{ok.run.nunique()} / {mine.run.nunique()}"
+        errors = [_largest(ok, compared) for compared in gated]
+        rows.append(Row([name, label_of(data, name), provider, outcome, *errors]))
     columns: list[Words] = [head(key) for key in ("implementation", "what", "provider", "ok")]
     columns += [says("table.error", compared=text) for text in gated.values()]
     return Table(columns, rows, text=3, kind="facts")
@@ -135,8 +135,8 @@ def _largest(ok: pd.DataFrame, compared: str) -> str:
     found = []
     for kind in ("errors", "plain_errors"):
         known = [(gate or {}).get(kind, {}).get(compared) for gate in ok.gate]
-        worst = max((each for each in known if each is not None), default=None)
-        found.append("" if worst is None else f"{worst:.1e}".replace("e-0", "e-"))
+        worst = max((f"{x:.1e}" for x in known if x is not None), key=float, default="")
+        found.append(worst.replace("e-0", "e-"))
     return f"{found[0] or '–'}{f' ({found[1]})' if found[1] else ''}"
 
 
@@ -152,17 +152,14 @@ def notices(data: Dataset, records: pd.DataFrame, config: Mapping[str, Any]) -> 
     if dirty:
         yield says("environment.dirty", count=dirty, total=records.run.nunique())
     yield from _of_imports(records)
-    configured = {each["name"] for each in config["experiments"]}
-    beside = [n for n in data.swept if n not in configured] if "import" in config else []
-    if beside:
-        runs = records.run.nunique()
-        own = sum(len(data.plans[name]["runs"]) for name in beside)
-        yield says("imported.others", count=own, total=runs)
+    others = {*data.swept} - {each["name"] for each in config["experiments"]}
+    if others and "import" in config:
+        own = sum(len(data.plans[name]["runs"]) for name in others)
+        yield says("imported.others", count=own, total=records.run.nunique())
     known = pd.read_csv(data.folder / ESTIMATES).dropna(subset=["low", "high"])
-    count = int(((known.high - known.low) / (known.high + known.low) > statistics.MARGIN).sum())
+    count = int(((known.high - known.low) / (known.high + known.low) > MARGIN).sum())
     if count:
-        margin = f"{100 * statistics.MARGIN:g}"
-        yield says("environment.wide", count=count, total=len(known), margin=margin)
+        yield says("environment.wide", count=count, total=len(known), margin=f"{100 * MARGIN:g}")
 
 
 def _of_imports(records: pd.DataFrame) -> Iterator[Text]:
@@ -184,40 +181,27 @@ def _of_imports(records: pd.DataFrame) -> Iterator[Text]:
 
 def warnings_table(records: pd.DataFrame) -> Table | None:
     """How many runs carry each warning; None where none does."""
-    counts = {
-        code: records.run[records.codes.map(lambda codes, code=code: code in codes)].nunique()
-        for code in WARNINGS
-    }
+    codes = records[["run", "codes"]].explode("codes").drop_duplicates().codes
+    known = {code: int((codes == code).sum()) for code in WARNINGS if code != IMPORTED}
     rows = [
         Row([says(WARNINGS[code]), str(count)])
-        for code, count in sorted(counts.items(), key=lambda item: -item[1])
-        if count and code != IMPORTED
+        for code, count in sorted(known.items(), key=lambda item: -item[1])
+        if count
     ]
-    columns = [head("warning"), head("runs")]
-    return Table(columns, rows, kind="facts") if rows else None
+    return Table([head("warning"), head("runs")], rows, kind="facts") if rows else None
 
 
-def failures_table(data: Dataset, records: pd.DataFrame) -> Table | None:
+def failures_table(data: Dataset) -> Table | None:
     """Every run without numbers with its message, once where they differ in numbers alone."""
     rows, seen = [], dict[str, int]()
-    numbers = dict(zip(records.record, records.run, strict=True))
-    failed = data.failed.reset_index()
-    failed = failed.assign(number=failed.record.map(numbers)).drop_duplicates("number")
+    failed = data.failed.reset_index().drop_duplicates("number")
     for run in failed.to_dict("records"):
-        number = int(run["number"])
-        message = "" if pd.isna(run["message"]) else str(run["message"])
+        number, message = int(run["number"]), "" if pd.isna(run["message"]) else str(run["message"])
         first = seen.setdefault(_NUMBER.sub("", message), number)
-        place = Path(str(run["record"])).name
-        said: Words = shown(message, f"{place}: message") or "–"
+        said: Words = shown(message, f"{Path(str(run['record'])).name}: message") or "–"
         if first != number and message:
             said = says("table.as", number=first)
-        cells: list[Words | Cell] = [
-            Cell(str(number), number),
-            described(data, run),
-            _status(run),
-            said,
-        ]
-        rows.append(Row(cells))
+        rows.append(Row([Cell(str(number), number), described(data, run), _status(run), said]))
     columns = [head(key) for key in ("run", "setting", "status", "message")]
     return Table(columns, rows, text=4, kind="failures") if rows else None
 
@@ -233,29 +217,18 @@ def _status(run: Any) -> Text:
 
 def runs_table(data: Dataset, records: pd.DataFrame) -> Table:
     """Every run: its number, setting, status, warnings and the files of its records."""
-    every = pd.concat([data.runs, data.failed]).reset_index().drop_duplicates("record")
-    of_record = dict(zip(records.record, records.run, strict=True))
-    runs = {of_record[str(run["record"])]: run for run in every.to_dict("records")}
+    every = pd.concat([data.runs, data.failed]).reset_index().drop_duplicates("number")
+    runs = {run["number"]: run for run in every.to_dict("records")}
     rows = []
     for number, own in records.groupby("run"):
         run = runs[cast(int, number)]
         codes = sorted(set().union(*own.codes) - {IMPORTED})
-        warned = {
-            language: ", ".join(
-                says(WARNINGS[code])[language] for code in codes if code in WARNINGS
-            )
-            for language in LANGUAGES
-        }
-        files = [(str(n), file) for n, file in enumerate(own.record, start=1)]
+        texts = [says(WARNINGS[code]) for code in codes if code in WARNINGS]
+        warned = {each: ", ".join(text[each] for text in texts) for each in LANGUAGES}
+        files = Cell("", None, [(str(n), file) for n, file in enumerate(own.record, start=1)])
         status: Words = "" if run["status"] == "ok" else _status(run)
-        cells: list[Words | Cell] = [
-            str(number),
-            described(data, run),
-            status,
-            warned,
-            Cell("", None, files),
-        ]
-        rows.append(Row(cells, id=f"run-{number}"))
+        row = [str(number), described(data, run), status, warned, files]
+        rows.append(Row(row, id=f"run-{number}"))
     columns = [head(key) for key in ("run", "setting", "status", "warning", "records")]
     return Table(columns, rows, text=5, kind="runs")
 
@@ -301,10 +274,6 @@ def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
         yield says("method.processes.means", number=numbers)
         return
     largest = known.sort_values("deviation", kind="stable").iloc[-1]
-    yield says(
-        "method.processes",
-        number=numbers,
-        middle=two(100 * float(known.deviation.median())),
-        largest=two(100 * float(largest.deviation)),
-        implementation=str(largest.implementation),
-    )
+    middle, most = (two(100 * float(x)) for x in (known.deviation.median(), largest.deviation))
+    name = str(largest.implementation)
+    yield says("method.processes", number=numbers, implementation=name, middle=middle, largest=most)

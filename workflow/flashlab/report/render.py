@@ -11,11 +11,12 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from html import unescape
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -30,15 +31,15 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 
 from flashlab.files import open_atomically, read_json
 from flashlab.remarks import read_remarks
-from flashlab.report.anchors import from_their_starts
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
-from flashlab.report.document import Report, Text, says
-from flashlab.report.page import LANGUAGE_TAGS, Page
+from flashlab.report.document import TAGS, Report, Text, says
+from flashlab.report.page import Page
+from flashlab.report.software import TEMPLATES
 from flashlab.report.typography import typeset
 from flashlab.telling.compiled import bytecode_cache
+from flashlab.telling.glyphs import FONTS
 
-TEMPLATES = Path(__file__).parents[3] / "templates"
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
 """A configuration of Fontconfig without any font: only those of the style sheet are left."""
 
@@ -66,7 +67,7 @@ class ProjectFetcher(URLFetcher):  # type: ignore[misc]
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
         """The resource; ValueError for a file outside the folders, symbolic links resolved.
 
-        The texts of a figure are anchored at their starts (`report.anchors`).
+        The texts of a figure are anchored at their starts (`from_their_starts`).
         """
         parts = urlsplit(url)
         if parts.scheme == "file":
@@ -89,19 +90,19 @@ def rendering() -> Iterator[None]:
     logger, logged = logging.getLogger("weasyprint"), BufferingHandler(sys.maxsize)
     logged.setLevel(logging.WARNING)
     logger.addHandler(logged)
-    messages, collects = [], gc.isenabled()
+    collects = gc.isenabled()
     gc.disable()
     try:
         yield
     except FatalURLFetchingError as error:
-        messages.append(f"{error}: {error.__cause__}")
+        logger.warning("%s: %s", error, error.__cause__)
     finally:
         logger.removeHandler(logged)
         if collects:
             gc.enable()
-    messages = [*(record.getMessage() for record in logged.buffer), *messages]
-    if messages:
-        lines = "\n  ".join(dict.fromkeys(_DATA_URL.sub(r"\1", each) for each in messages))
+    if logged.buffer:
+        messages = (_DATA_URL.sub(r"\1", record.getMessage()) for record in logged.buffer)
+        lines = "\n  ".join(dict.fromkeys(messages))
         raise RenderError(
             f"The report cannot be rendered completely:\n  {lines}\n"
             "A missing glyph is a character that templates/fonts/ does not cover: use another one."
@@ -109,22 +110,17 @@ def rendering() -> Iterator[None]:
 
 
 @cache
-def templates(folder: Path) -> jinja2.Environment:
-    """The templates in a folder: every text is escaped, an undefined variable is an error.
-
-    There is one environment for each folder, which compiles a template again only if it changes.
-    """
+def templates() -> jinja2.Environment:
+    """The templates: every text is escaped, an undefined variable is an error."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        bytecode_cache=bytecode_cache(folder),
+        bytecode_cache=bytecode_cache(TEMPLATES),
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["typeset"] = typeset
-    environment.filters["led"] = _led
-    environment.filters["told"] = _told
+    environment.filters |= {"typeset": typeset, "led": _led, "told": _told}
     return environment
 
 
@@ -146,11 +142,10 @@ def to_html(report: Report, page: Page | None = None) -> str:
 
     An undefined variable in the template is an error.
     """
-    template = templates(TEMPLATES).get_template("report.html.j2")
-    html = template.render(report=report, page=page, tags=LANGUAGE_TAGS, says=says)
-    others = LANGUAGE_TAGS.keys() - {*report.languages}
-    for tag in (LANGUAGE_TAGS[language] for language in others):  # headings are in both
-        html = re.sub(rf' ?<span lang="{tag}">[^<]*</span>', "", html)
+    template = templates().get_template("report.html.j2")
+    html = template.render(report=report, page=page, tags=TAGS, says=says)
+    for language in TAGS.keys() - {*report.languages}:  # headings are in both
+        html = re.sub(rf' ?<span lang="{TAGS[language]}">[^<]*</span>', "", html)
     return html
 
 
@@ -176,11 +171,6 @@ def own_fonts() -> FontConfiguration:
             os.environ["FONTCONFIG_FILE"] = before
 
 
-def _compressed(content: bytes) -> bytes:
-    """A stream's content, deflated: 3% larger than by pydyf, which takes three times as long."""
-    return zlib.compress(content)
-
-
 def to_pdf(
     html: str,
     results: Path,
@@ -196,7 +186,8 @@ def to_pdf(
     fonts, document = own_fonts(), document_of(html, results)
     sheets = [CSS(filename=TEMPLATES / name, font_config=fonts) for name in styles]
     with rendering(), ThreadPoolExecutor(max_workers=1) as beside:
-        packed = {file.content: beside.submit(_compressed, file.content) for file in files}
+        # 3% larger than by pydyf, which takes three times as long.
+        packed = {file.content: beside.submit(zlib.compress, file.content) for file in files}
 
         def compress_once(_document: Document, pdf: pydyf.PDF) -> None:
             """Compress every stream: pydyf does so twice, to write it and to identify the file."""
@@ -204,26 +195,21 @@ def to_pdf(
                 if type(each) is pydyf.Stream and each.compress:
                     content = b"\n".join(each.stream)
                     begun = packed.get(content)
-                    each.stream = [begun.result() if begun else _compressed(content)]
+                    each.stream = [begun.result() if begun else zlib.compress(content)]
                     each.compress = False
                     each.extra["Filter"] = "/FlateDecode"
 
+        dates = {"created": created, "modified": created}
         attachments = [
             Attachment(
-                string=file.content,
-                name=file.name,
-                description=file.name,
-                relationship=file.relationship,
-                created=created,
-                modified=created,
+                **{"string": file.content, "name": file.name, "description": file.name},
+                **{"relationship": file.relationship, **dates},
             )
             for file in files
         ]
-        options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
-        rendered = document.render(
-            font_config=fonts, stylesheets=sheets, attachments=attachments, **options
-        )
-        pdf: bytes = rendered.write_pdf(attachments=attachments, finisher=compress_once, **options)
+        options = {"pdf_variant": "pdf/a-3a", "optimize_images": False, "attachments": attachments}
+        rendered = document.render(font_config=fonts, stylesheets=sheets, **options)
+        pdf: bytes = rendered.write_pdf(finisher=compress_once, **options)
     return pdf
 
 
@@ -256,3 +242,43 @@ def write_page(config_file: Path, results: Path, ceilings: Path | None, output: 
     page = Page()
     with open_atomically(output) as file:
         file.write(page.complete(to_html(report, page)))
+
+
+# WeasyPrint makes a transparency group of a text with another anchor than its start. That takes 200
+# bytes, and some viewers cut off its left edge at a low zoom.
+
+SHARES = {"middle": 0.5, "end": 1.0}
+"""The share of a text that is to the left of its anchor."""
+
+_ANCHORED = re.compile(
+    r'<text style="([^"]*?)text-anchor: (middle|end)(?:; )?([^"]*)" x="([-\d.]+)"( y="[-\d.]+")'
+    r' transform="rotate\(-0 [^"]*\)">([^<]*)</text>'
+)
+"""A level text as matplotlib writes it."""
+
+_FONT_SIZE = re.compile(r"font-size: ([\d.]+)px")
+
+
+@cache
+def _advance(weight: str) -> Callable[[str], float]:
+    """The function from a character of the report's font to its advance, as a share of its size."""
+    from fontTools.ttLib import TTFont
+
+    with TTFont(FONTS / f"NotoSansTC-{weight}.ttf", lazy=True) as font:
+        font.setGlyphOrder([str(number) for number in range(font["maxp"].numGlyphs)])
+        glyphs, widths = font.getBestCmap(), font["hmtx"].metrics
+        units = font["head"].unitsPerEm
+    return lambda character: widths[glyphs[ord(character)]][0] / units
+
+
+def _from_its_start(match: re.Match[str]) -> str:
+    before, anchor, after, x, y, text = match.groups()
+    style = before + after
+    advance = _advance("Bold" if "font-weight: 700" in style else "Regular")
+    width = float(_FONT_SIZE.findall(style)[0]) * sum(map(advance, unescape(text)))
+    return f'<text style="{style}" x="{float(x) - SHARES[anchor] * width:.4f}"{y}>{text}</text>'
+
+
+def from_their_starts(svg: str) -> str:
+    """A figure with its level texts unmoved, each anchored at its start."""
+    return _ANCHORED.sub(_from_its_start, svg)

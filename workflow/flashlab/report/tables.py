@@ -52,21 +52,6 @@ OPERATORS = ("product", "softmax", "elementwise")
 """The classes of operators whose shares of the forward are counted on a CPU."""
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The numbers of the runs, by record, to which the cells of the web page lead."""
-
-    by_record: Mapping[str, int]
-
-    def at(self, s: Sweep, name: str, at: int, variant: str = "") -> int | None:
-        """The number of a run of an experiment; None where there is none."""
-        key = (variant or next(iter(s.variants), ""), name, at)
-        for runs in (s.runs, s.failed):
-            if key in runs.index:
-                return self.by_record.get(str(runs.loc[[key]].record.iloc[0]))
-        return None
-
-
 def speed(row: Any) -> Markup:
     """A speed with its verdict's sign; empty for none."""
     if row is None or pd.isna(row.x):
@@ -91,8 +76,6 @@ def value_of(s: Sweep, metric: str, name: str, value: int, variant: str = "") ->
     if s.data.benchmark.metric(metric).exact:
         return size(x)
     key = (s.name, variant or s.variants[0], metric, name, value)
-    if key not in s.data.intervals.index:
-        return measured(x)
     ends = s.data.intervals.loc[[key]].iloc[0]
     return measured((x, ends.low, ends.high))
 
@@ -103,6 +86,14 @@ def status_of(s: Sweep, name: str, value: int, variant: str = "") -> str:
     if key not in s.failed.index:
         return ""
     return FAILED.get(str(s.failed.loc[[key]].status.iloc[0]), "×")
+
+
+def value_cell(
+    s: Sweep, metric: str, name: str, value: int, variant: str = "", lead: str = ""
+) -> Cell:
+    """A measured value, or what stands in its place, before its lead."""
+    shown = value_of(s, metric, name, value, variant) or status_of(s, name, value, variant)
+    return Cell(Markup("{}{}").format(shown, lead), s.number_of(name, value, variant))
 
 
 def mark(data: Dataset, name: str) -> Markup:
@@ -143,13 +134,13 @@ def growth(first: float, last: float) -> str:
 # An experiment
 
 
-def table_of(s: Sweep, numbers: Numbers) -> Table | None:
+def table_of(s: Sweep) -> Table | None:
     """The table of an experiment; None where it has no numbers."""
     if not s.names:
         return None
     if TOTAL not in {metric.name for metric in s.data.benchmark.totals}:
-        return values_table(s, numbers)
-    return mask_table(s, numbers) if s.is_switch else sweep_table(s, numbers)
+        return values_table(s)
+    return mask_table(s) if s.is_switch else sweep_table(s)
 
 
 @dataclass
@@ -196,7 +187,7 @@ def _rows_of(s: Sweep, columns: _Columns) -> list[Row]:
     ]
 
 
-def sweep_table(s: Sweep, numbers: Numbers) -> Table:
+def sweep_table(s: Sweep) -> Table:
     """A row an implementation: total times and speeds, growth, memory, rate, what was counted."""
     base, work, total = s.data.baseline, s.work(), s.medians(TOTAL)
     values = spread([int(v) for v in total.dropna(how="all").index], MOST_VALUES)
@@ -205,25 +196,19 @@ def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     leads = {n: s.speed(TOTAL, n) for n in s.names if n != base and base in s.names}
     cells = {
         name: [
-            *(_total(s, numbers, name, value, leads.get(name)) for value in values),
+            *(_total(s, name, value, leads.get(name)) for value in values),
             _grown(total, name, first, last, leads.get(name)),
         ]
         for name in ran(s)
     }
     title = head("total", "ms") + (Markup(" · × {}").format(base) if leads else "")
     found.add(title, [*map(str, values), "×"], cells)
-    found.add(
-        head("memory", "MiB"),
-        [str(last), "×", f"% {base}"],
-        {
-            name: [
-                value_of(s, MEMORY, name, last),
-                growth(number(memory, first, name), number(memory, last, name)),
-                _share(memory, name, base, last),
-            ]
-            for name in s.names
-        },
-    )
+    grown = {n: growth(number(memory, first, n), number(memory, last, n)) for n in s.names}
+    memories = {
+        name: [value_of(s, MEMORY, name, last), grown[name], _share(memory, name, base, last)]
+        for name in s.names
+    }
+    found.add(head("memory", "MiB"), [str(last), "×", f"% {base}"], memories)
     if s.symbol == SHARED:
         _add_shared(s, found, values)
     legend = _add_rate(s, found, last)
@@ -234,30 +219,27 @@ def sweep_table(s: Sweep, numbers: Numbers) -> Table:
     return Table(found.columns, rows, found.groups, legend=legend, kind=kind_of(s))
 
 
-def _total(
-    s: Sweep, numbers: Numbers, name: str, value: int, leads: pd.DataFrame | None
-) -> Words | Cell:
+def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
-    row = at(leads, value) if leads is not None else None
-    run = numbers.at(s, name, value)
-    if not (text := value_of(s, TOTAL, name, value)):
-        return Cell(status_of(s, name, value), run)
-    odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
-    lead = LEAD.format(speed(row)) if row is not None else ""
-    return Cell(Markup("{}{}{}").format(text, odd, lead), run)
-
-
-def _is_odd(s: Sweep, name: str, value: int) -> bool:
+    row = None if leads is None else at(leads, value)
     key = (s.variants[0], name, value)
-    return key in s.runs.index and bool(s.runs.loc[[key]].odd.iloc[0])
+    if key not in s.runs.index:
+        return value_cell(s, TOTAL, name, value)
+    odd = Markup("<sup>!</sup>") if s.runs.loc[[key]].odd.iloc[0] else ""
+    lead = "" if row is None else LEAD.format(speed(row))
+    return value_cell(s, TOTAL, name, value, "", Markup("{}{}").format(odd, lead))
 
 
 def _grown(
     total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
 ) -> str:
     """The factor by which a total grows, and how its lead changes."""
-    sign = SIGNS.get(change(leads[~leads.odd.astype(bool)]), "?") if leads is not None else ""
+    sign = "" if leads is None else _sign(leads[~leads.odd.astype(bool)])
     return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
+
+
+def _sign(leads: pd.DataFrame) -> str:
+    return SIGNS.get(change(leads), "?")
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
@@ -269,10 +251,10 @@ def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
 
 def _add_shared(s: Sweep, found: _Columns, values: Sequence[int]) -> None:
     """The speed with the fewest heads of keys and values over that with one for each query."""
-    cells: dict[str, list[Words | Cell]] = {}
-    for name in s.names:
-        grown = {key: at(s.grown(metric, name), values[-1]) for key, metric in PASSES.items()}
-        cells[name] = [speed(_inverse(row)) for row in grown.values()]
+    cells = {
+        name: [speed(_inverse(at(s.grown(m, name), values[-1]))) for m in PASSES.values()]
+        for name in s.names
+    }
     title = head("shared", "×", first=f"{s.symbol} = {values[0]}", last=str(values[-1]))
     found.add(title, [head("forward"), head("backward")], cells)
 
@@ -295,8 +277,8 @@ def _add_rate(s: Sweep, found: _Columns, last: int) -> list[Words]:
         found.add(head("rate", metric.unit), [str(last)], cells)
         return []
     most = product.rate / FLOPS[metric.unit]
-    known = {name: number(rates, last, name) for name in s.names}
-    cells = {n: ["" if math.isnan(x) else f"{100 * x / most:.0f}"] for n, x in known.items()}
+    known = {name: 100 * number(rates, last, name) / most for name in s.names}
+    cells = {name: ["" if math.isnan(x) else f"{x:.0f}"] for name, x in known.items()}
     found.add(head("rate", "%"), [str(last)], cells)
     return [head("legend.rate", rate=f"{measured(most)} {metric.unit}")]
 
@@ -308,13 +290,9 @@ def _add_counted(s: Sweep, found: _Columns) -> list[Words]:
     moved = s.medians("forward_dram_bytes").dropna(how="all")
     if len(moved):
         value = int(moved.index[-1])
-        cores = {
-            name: [_whole(number(s.medians(f"{p}_matrix_activity"), value, name)) for p in PASSES]
-            for name in s.names
-        }
-        shares = {
-            name: [_whole(100 * dram_share(s, name, p, value)) for p in PASSES] for name in s.names
-        }
+        active = [s.medians(f"{p}_matrix_activity") for p in PASSES]
+        cores = {n: [_whole(number(each, value, n)) for each in active] for n in s.names}
+        shares = {n: [_whole(100 * dram_share(s, n, p, value)) for p in PASSES] for n in s.names}
         found.add(head("cores", "%"), passes, cores)
         found.add(head("dram", "%"), passes, shares)
         legend.append(head("legend.counted", at=f"{s.symbol} = {value}"))
@@ -336,7 +314,7 @@ def _whole(share: float) -> str:
     return "" if math.isnan(share) else f"{share:.0f}" if share >= 1 else f"{share:.1f}"
 
 
-def mask_table(s: Sweep, numbers: Numbers) -> Table:
+def mask_table(s: Sweep) -> Table:
     """A row an implementation: the speed with the mask over that without, and the leads."""
     off, on = s.variants[:2]
     values = [int(v) for v in s.medians(TOTAL, on).dropna(how="all").index]
@@ -346,40 +324,30 @@ def mask_table(s: Sweep, numbers: Numbers) -> Table:
         effects = {name: s.switched(metric, name) for name in ran(s)}
         cells: dict[str, list[Words | Cell]] = {
             name: [
-                Cell(speed(at(effect, v)) or status_of(s, name, v, on), numbers.at(s, name, v, on))
+                Cell(speed(at(effect, v)) or status_of(s, name, v, on), s.number_of(name, v, on))
                 for v in values
             ]
             for name, effect in effects.items()
         }
         found.add(head(key), [*map(str, values)], cells)
-    leads = {
-        name: [speed(at(s.speed(TOTAL, name, "", variant), last)) for variant in (off, on)]
-        for name in s.names
-        if name != base
-    }
+    others = [name for name in s.names if name != base]
+    leads = {n: [speed(at(s.speed(TOTAL, n, "", v), last)) for v in (off, on)] for n in others}
     title = Markup("{} {} = {}").format(head("leads", f"× {base}"), s.symbol, last)
     found.add(title, [head("off"), head("on")], leads)
     legend = [head("legend.mask"), *own_legend(s.data, s.names)]
     return Table(found.columns, _rows_of(s, found), found.groups, legend=legend, kind=kind_of(s))
 
 
-def values_table(s: Sweep, numbers: Numbers) -> Table:
+def values_table(s: Sweep) -> Table:
     """A row an implementation and variant: each compared metric at each value of the sweep."""
     found = _Columns([("", 1)], [f"{s.symbol} ="], {})
-    names = {(name, variant): "" for name in s.names for variant in s.variants}
-    keys = {f"{name} {variant}".strip(): (name, variant) for name, variant in names}
+    keys = {f"{name} {v}".strip(): (name, v) for name in s.names for v in s.variants}
     found.cells = {key: [key] for key in keys}
     for metric in s.data.benchmark.compared:
         known = pd.concat([s.medians(metric.name, variant) for variant in s.variants])
         values = sorted({int(v) for v in known.dropna(how="all").index})
         cells: dict[str, list[Words | Cell]] = {
-            key: [
-                Cell(
-                    value_of(s, metric.name, name, v, variant) or status_of(s, name, v, variant),
-                    numbers.at(s, name, v, variant),
-                )
-                for v in values
-            ]
+            key: [value_cell(s, metric.name, name, v, variant) for v in values]
             for key, (name, variant) in keys.items()
         }
         found.add(titled(metric), [*map(str, values)], cells)
@@ -415,19 +383,12 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
         if row and s.name in titles
     ]
     columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
-    groups = [
-        *[("", 1)] * 2,
-        (head("operations"), 1),
-        (head("total", "×"), 2),
-        (head("lead"), 1),
-        (head("memory"), 1),
-    ]
-    verdicts = ("decided", "equal", "undecided")
+    groups = [("", 1), ("", 1), (head("operations"), 1), (head("total", "×"), 2)]
+    groups += [(head("lead"), 1), (head("memory"), 1)]
     signs = ("grows", "shrinks", "constant", "peaks", "dips", "open", "odd", "incorrect", "oom")
     sign = Markup("<span class='signs'>{}</span>")
-    legend: list[Words] = [head(f"legend.{key}") for key in verdicts]
-    legend += [sign.format(head(f"legend.{key}")) for key in signs]
-    legend += own_legend(data, [name])
+    legend: list[Words] = [head(f"legend.{key}") for key in ("decided", "equal", "undecided")]
+    legend += [*(sign.format(head(f"legend.{key}")) for key in signs), *own_legend(data, [name])]
     return Table(columns, rows, groups, 2, legend=legend, kind="summary") if rows else None
 
 
@@ -441,10 +402,8 @@ def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
         return None
     (first, last), total, work = at_ends, s.medians(TOTAL), s.work()
     leads, memory = s.speed(TOTAL, name), s.medians(MEMORY)
-    usual = leads[~leads.odd.astype(bool)]
-    lead = Markup("{} → {} {}").format(
-        speed(at(leads, first)), speed(at(leads, last)), SIGNS.get(change(usual), "?")
-    )
+    both = [speed(at(leads, value)) for value in (first, last)]
+    lead = Markup("{} → {} {}").format(*both, _sign(leads[~leads.odd.astype(bool)]))
     shares = [_share(memory, name, base, v) for v in (first, last)]
     return [
         f"{s.symbol} = {first} → {last}",
@@ -464,7 +423,7 @@ def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     leads = [at(s.speed(TOTAL, name, "", variant), last) for variant in s.variants[:2]]
     masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
     known = [row for row in leads if row is not None]
-    sign = SIGNS.get(change(pd.DataFrame(known)), "?") if len(known) > 1 else ""
+    sign = _sign(pd.DataFrame(known)) if len(known) > 1 else ""
     return [
         f"{s.symbol} = {last}",
         "×0.5",
@@ -474,29 +433,24 @@ def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     ]
 
 
-def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
+def headline_table(data: Dataset) -> Table | None:
     """A row an implementation at the headline's setting: times, rates and memory, with speeds."""
     summary = next((Sweep(data, n) for n, plan in data.plans.items() if not plan["sweep"]), None)
     if summary is None or not summary.names:
         return None
     benchmark = data.benchmark
     compared = {metric.name for metric in benchmark.compared if not metric.optional}
-    shown = [
-        m
-        for m in benchmark.metrics
-        if m.name in compared or (m.derived and compared.issuperset(m.derived.of))
-    ]
+    behind = {m.name: {*m.derived.of} if m.derived else {m.name} for m in benchmark.metrics}
+    shown = [metric for metric in benchmark.metrics if behind[metric.name] <= compared]
     value = int(summary.runs.index.unique("at")[0])
     rows = []
     for name in ran(summary):
         cells: list[Words | Cell] = [mark(data, name)]
         for metric in shown:
-            lead = Markup("")
-            if (name != data.baseline and not metric.derived) or metric in benchmark.totals:
-                row = at(summary.speed(metric.name, name), value)
-                lead = LEAD.format(speed(row)) if row is not None else lead
-            text = value_of(summary, metric.name, name, value) or status_of(summary, name, value)
-            cells.append(Cell(Markup("{}{}").format(text, lead), numbers.at(summary, name, value)))
+            has_lead = (name != data.baseline and not metric.derived) or metric in benchmark.totals
+            row = at(summary.speed(metric.name, name), value) if has_lead else None
+            lead = "" if row is None else LEAD.format(speed(row))
+            cells.append(value_cell(summary, metric.name, name, value, "", lead))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])

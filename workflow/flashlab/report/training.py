@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
@@ -11,7 +12,6 @@ from flashlab.labels import LANGUAGES
 from flashlab.numbers import percent, short, span_of, three
 from flashlab.report.document import Row, Table, Words, says
 from flashlab.report.ladder import speed_cell
-from flashlab.report.tables import Numbers
 from flashlab.story.training import Alternative, Training, training_of
 
 GROUPS: Mapping[str, Sequence[str]] = {
@@ -25,7 +25,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 """The columns beside the name, below the headings of their groups; units stand for themselves."""
 
 
-def training_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]]:
+def training_tables(data: Dataset) -> dict[str | None, Sequence[Table]]:
     """Page one's table; none where the runs are no alternatives."""
     d = training_of(data)
     return {} if d is None else {None: [alternatives_table(d)]}
@@ -64,9 +64,9 @@ def alternatives_table(d: Training) -> Table:
     said = [f"{p.symbol} = {given[p.name]}" for p in benchmark.given if p.name in given]
     setting = {e: ", ".join([*said, *(size[e] for size in sizes)]) for e in LANGUAGES}
     columns: list[Words] = [says("table.implementation"), says("column.alternative.compiled")]
+    below = itertools.chain.from_iterable(GROUPS.values())
+    columns += [says(each) if "." in each else each for each in below]
     groups: list[tuple[Words, int]] = [("", 2)]
-    for heading, below in GROUPS.items():
-        columns += [says(each) if "." in each else each for each in below]
-        groups.append((says(heading), len(below)))
+    groups += [(says(heading), len(own)) for heading, own in GROUPS.items()]
     legend = [says("caption.alternatives", run=setting, naive=d.data.baseline)]
     return Table(columns, rows, groups, text=2, legend=legend)

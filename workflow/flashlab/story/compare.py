@@ -6,7 +6,7 @@ Times are told as the speed of the second side over the first: above 1 the secon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -105,20 +105,18 @@ def with_pooled(table: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     group = [groups.get(name, "") for name in table.implementation]
     table = table.assign(sizes=_size_classes(table), group=group)
     plain = table[~table.implementation.str.endswith(PACKED_TWIN)]
-    each, grouped = ["metric", "implementation", "group"], ["metric", "group"]
-    of_group = plain[plain.group != ""]
-    pooled = [
-        *(pooled_alike(plain, by) for by in ([*each, "sizes"], each)),
-        *(pooled_alike(of_group, by) for by in ([*grouped, "sizes"], grouped)),
-    ]
+    pooled = []
+    for rows, by in ((plain, ["implementation", "group"]), (plain[plain.group != ""], ["group"])):
+        pooled += [pooled_alike(rows, ["metric", *by, *sizes]) for sizes in (["sizes"], [])]
     return pd.concat([table, *(rows.assign(compared=DATASET) for rows in pooled)])
 
 
 def records_of(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table as mappings, without what is missing."""
-    known = rows.astype(object).where(rows.notna(), None)
-    found = known.to_dict("records")
-    return [{str(k): v for k, v in row.items() if v is not None} for row in found]
+    return [
+        {str(k): v for k, v in row.items() if v is not None}
+        for row in rows.astype(object).where(rows.notna(), None).to_dict("records")
+    ]
 
 
 @dataclass(frozen=True)
@@ -326,23 +324,15 @@ def why(c: Compared) -> Observation | None:
 def _fits(c: Compared) -> list[Mapping[str, Any]]:
     """The runs that only the device with more memory holds, of two that differ in it."""
     more, _ = _memory(c)
-    sides = {1: ("other", "one"), 0: ("one", "other")}.get(-1 if more is None else more)
-    return (
-        [r for r in c.about["ended"] if (r[sides[0]], r[sides[1]]) == ("ok", "oom")]
-        if sides
-        else []
-    )
+    had, lacked = ("other", "one") if more else ("one", "other")
+    fits = [run for run in c.about["ended"] if (run[had], run[lacked]) == ("ok", "oom")]
+    return fits if more is not None else []
 
 
 def changed(c: Compared) -> Iterator[Observation]:
     """Where code on one device became slower or faster, and what it takes more or less of."""
     rows = c.single.iloc[:0] if c.devices else c.single
     for word in (SLOWER, FASTER):
-        groups = [
-            (keys, mine)
-            for keys, mine in rows.groupby(["implementation", "metric"], sort=False)
-            if (mine.word == word).any()
-        ]
         told = [
             clause(
                 "place",
@@ -353,7 +343,8 @@ def changed(c: Compared) -> Iterator[Observation]:
                 of=len(mine),
                 **_first("shapes", [*mine[mine.word == word]["shape"]]),
             )
-            for (name, metric), mine in groups
+            for (name, metric), mine in rows.groupby(["implementation", "metric"], sort=False)
+            if (mine.word == word).any()
         ]
         if told:
             facts: dict[str, Any] = {"other": c.names[1], **_first("places", told)}
@@ -375,17 +366,20 @@ def ended(c: Compared) -> Iterator[Observation]:
 
     Those that one device has no memory for are told with the choice.
     """
-    told = _fits(c)
+    told, sides = _fits(c), dict(zip(("one", "other"), c.names, strict=True))
     for lost, kept, variant in (("other", "one", "lost"), ("one", "other", "mended")):
         rows = [run for run in c.about["ended"] if run[kept] == "ok" and run[lost] != "ok"]
-        rows = [run for run in rows if run not in told]
-        groups: dict[tuple[str, str], list[str]] = {}
-        for run in rows:
-            groups.setdefault((run["implementation"], run[lost]), []).append(run["shape"])
-        for (name, status), shapes in groups.items():
-            facts = {"name": name, "status": clause(f"status_{status}"), **_first("shapes", shapes)}
-            side = dict(zip(("one", "other"), c.names, strict=True))[lost]
-            yield Observation("ended", None, {**facts, "side": side}, (), variant, "notice")
+        for facts in _by_status((run for run in rows if run not in told), lost):
+            yield Observation("ended", None, {**facts, "side": sides[lost]}, (), variant, "notice")
+
+
+def _by_status(runs: Iterable[Mapping[str, Any]], side: str) -> Iterator[dict[str, Any]]:
+    """The facts on runs without a result on a side: whose, why and where."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        groups.setdefault((run["implementation"], run[side]), []).append(run["shape"])
+    for (name, status), shapes in groups.items():
+        yield {"name": name, "status": clause(f"status_{status}"), **_first("shapes", shapes)}
 
 
 def _first(key: str, items: Sequence[Any]) -> dict[str, Any]:
@@ -477,12 +471,8 @@ def machines(c: Compared) -> Iterator[Observation]:
 
 def missing(c: Compared) -> Iterator[Observation]:
     """The runs without a result on either side, and those that one side alone has."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for run in c.about["ended"]:
-        if "ok" not in (run["one"], run["other"]):
-            groups.setdefault((run["implementation"], run["one"]), []).append(run["shape"])
-    for (name, status), shapes in groups.items():
-        facts = {"name": name, "status": clause(f"status_{status}"), **_first("shapes", shapes)}
+    lost = (run for run in c.about["ended"] if "ok" not in (run["one"], run["other"]))
+    for facts in _by_status(lost, "one"):
         yield Observation("failed", None, facts, (), "", "notice")
     for side, alone in zip(c.names, c.about["only"], strict=True):
         if count := sum(len(each["shapes"]) for each in alone):
@@ -497,14 +487,5 @@ def _answer(name: str, variant: str, facts: Mapping[str, Any], rows: pd.DataFram
 
 def story(c: Compared) -> list[Observation]:
     """The observations of a comparison, in its order."""
-    said = [
-        gain(c),
-        *changed(c),
-        where(c),
-        why(c),
-        *ended(c),
-        *choice(c),
-        *machines(c),
-        *missing(c),
-    ]
-    return [each for each in said if each is not None]
+    told = (gain(c), *changed(c), where(c), why(c), *ended(c), *choice(c), *machines(c))
+    return [each for each in (*told, *missing(c)) if each is not None]

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -206,6 +206,13 @@ def _ideas(d: Ladder) -> dict[tuple[str, str], float]:
     return found
 
 
+def _most(d: Ladder) -> tuple[dict[tuple[str, str], float], dict[str, list[str]]]:
+    """The three ideas that gain most, the largest first; and their words in the steps' order."""
+    ideas = _ideas(d)
+    most = sorted(ideas, key=lambda idea: -ideas[idea])[:3]
+    return {idea: ideas[idea] for idea in most}, _said(idea for idea in ideas if idea in most)
+
+
 def _said(ideas: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     both = [*ideas]
     return {"zh_TW": [zh for zh, _ in both], "en": [en for _, en in both]}
@@ -217,9 +224,8 @@ def answer(d: Ladder) -> Observation:
     facts: dict[str, Any] = {"case": d.place(d.name, d.at), "first": first, "best": d.best}
     if speed is None or speed.verdict != FASTER:
         return d.observe("answer", facts, [speed], "answer", variant="none")
-    ideas = _ideas(d)
-    most = sorted(ideas, key=lambda idea: -ideas[idea])[:3]
-    share = sum(math.log(ideas[idea]) for idea in most) / math.log(speed.x)
+    most, _ = _most(d)
+    share = sum(map(math.log, most.values())) / math.log(speed.x)
     facts |= {"x": speed.x, "share": share, "ideas": _said(most)}
     rows = [speed, *(each for each in d.gains.values() if each.verdict == FASTER)]
     variant = "ideas" if len(most) > 2 else "factor"
@@ -228,11 +234,9 @@ def answer(d: Ladder) -> Observation:
 
 def conclusion(d: Ladder) -> Observation:
     """The ideas that gain most, in the order of the steps, and what to look at before each."""
-    ideas = _ideas(d)
-    most = sorted(ideas, key=lambda idea: -ideas[idea])[:3]
-    hosts, idle = d.values(HOST), _idle(d)
+    (most, ideas), hosts, idle = _most(d), d.values(HOST), _idle(d)
     facts = {
-        "ideas": _said(idea for idea in ideas if idea in most),
+        "ideas": ideas,
         "counted": bool(d.units),
         "idle": idle["name"] if idle and idle["unit"] else None,
         "copies": bool(hosts.get(d.best, 0.0) > 2 * d.kernels[d.best]),
@@ -328,20 +332,17 @@ def limit(d: Ladder) -> Observation | None:
         if unit is None:
             continue
         first, last, fell = names[0], names[-1], d.fall(names[0])
-        gain, over = d.gains.get(first), d.speed(last, first)
-        entered = (
-            gain is not None and gain.verdict == FASTER and fell is not None and fell[1] >= MOVED
-        )
-        shares = [*d.counters[unit][names]]
-        group: dict[str, Any] = {"unit": unit, "names": names, "shares": shares, "entered": None}
-        group |= {"entered": fell[0], "by": fell[1]} if fell and entered else {}
-        chain = None
-        if (counter := FOLLOWED.get(unit)) and len(names) > 2 and over and over.verdict == FASTER:
+        gain, over, counter = d.gains.get(first), d.speed(last, first), FOLLOWED.get(unit)
+        group: dict[str, Any] = {"unit": unit, "names": names, "shares": [*d.counters[unit][names]]}
+        group |= {"entered": None, "chain": None}
+        if fell and fell[1] >= MOVED and gain is not None and gain.verdict == FASTER:
+            group |= {"entered": fell[0], "by": fell[1]}
+        if counter and len(names) > 2 and over is not None and over.verdict == FASTER:
             by = float(d.counters[counter][first] / d.counters[counter][last])
             if by >= MOVED and 1 / ALIKE <= over.x / by <= ALIKE:
-                chain = {"counter": counter, "by": by, "x": over.x}
-        groups.append({**group, "chain": chain})
-        rows += [gain, over if chain else None]
+                group["chain"] = {"counter": counter, "by": by, "x": over.x}
+        groups.append(group)
+        rows += [gain, over if group["chain"] else None]
     if not groups:
         return None
     named = itertools.chain.from_iterable(group["names"] for group in groups)
@@ -479,8 +480,8 @@ def simulated(data: Dataset) -> Observation:
     return Observation("simulated", None, facts, place="answer")
 
 
-FRONT = (answer, pays, clock, notice)
-CHAPTERS = (limit, beside, size, copies)
+KINDS = (answer, pays, clock, notice, limit, beside, size, copies, conclusion)
+"""The kinds of sentences in the report's order."""
 
 
 def story(data: Dataset) -> Iterator[Observation]:
@@ -488,5 +489,5 @@ def story(data: Dataset) -> Iterator[Observation]:
     if data.device in data.benchmark.simulated:
         yield simulated(data)
     elif (d := ladder_of(data)) is not None:
-        told: Sequence[Observation | None] = [kind(d) for kind in (*FRONT, *CHAPTERS, conclusion)]
+        told: Iterable[Observation | None] = (kind(d) for kind in KINDS)
         yield from (each for each in told if each is not None)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from flashlab.analysis.frames import read_dataset
-from flashlab.story.observation import write_observations
-from flashlab.story.registry import STORIES
+from flashlab.analysis.frames import Dataset, read_dataset
+from flashlab.story import ladder, training
+from flashlab.story.attention import sentences
+from flashlab.story.observation import Observation, write_observations
+
+STORIES: Mapping[str, Callable[[Dataset], Iterable[Observation]]] = {
+    "attention": sentences.observations,
+    "ladder": ladder.story,
+    "training": training.story,
+}
+"""What is observed of a dataset, by its benchmark. Another one's report has no sentences."""
 
 
 def observe(

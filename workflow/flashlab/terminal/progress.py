@@ -54,9 +54,6 @@ STAGES = {
     "page": "HTML page",
     "freeze": "Recorded dataset",
     "comparison": "Comparison",
-    "comparison_figures": "Figures of the comparison",
-    "comparison_pdf": "Comparison as a PDF",
-    "comparison_page": "Comparison as an HTML page",
     "grades": "Grades",
     # Copies: the line about the source is enough
     **dict.fromkeys(("publish", "publish_pdf", "publish_grades"), ""),

@@ -96,18 +96,14 @@ def _tensors(shape: Shape) -> tuple[int, ...]:
     return (3 * out, out) if shape.group == 1 else (out, kv)
 
 
-def _rounded_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 def _flash2_statistics(shape: Shape) -> tuple[int, int, int]:
     """Bytes of flash-attn's log-sum-exp, dQ accumulator and softmax_d, all in float32.
 
     Rows of the last two are padded to 128, d to 32 and above 128 to 64.
     """
     groups = shape.batch_size * shape.num_heads
-    rows = _rounded_up(shape.seq_len, 128)
-    columns = _rounded_up(shape.head_dim, 32 if shape.head_dim <= 128 else 64)
+    rows, multiple = -(-shape.seq_len // 128) * 128, 32 if shape.head_dim <= 128 else 64
+    columns = -(-shape.head_dim // multiple) * multiple
     return 4 * groups * shape.seq_len, 4 * groups * rows * columns, 4 * groups * rows
 
 

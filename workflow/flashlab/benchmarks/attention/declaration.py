@@ -49,7 +49,6 @@ HEAD_DIM = Parameter(
     "head_dim",
     "d",
     texts("單頭維度", "head dimension"),
-    derived_from=("emb_dim", "num_heads"),
     derive=lambda parameters: Shape.of(parameters).head_dim,
 )
 
@@ -64,7 +63,7 @@ RATE = Quantity(
     logarithmic=False,
     unit_on={"cpu": ("GFLOP/s", 1e3)},
 )
-MEMORY = Quantity("memory", "MiB", "lower", texts("峰值記憶體", "Peak memory"), exact=True)
+MEMORY = Quantity("memory", "MiB", "lower", exact=True)
 ENERGY = Quantity("energy", "J", "lower", texts("能量", "Energy"))
 EFFICIENCY = Quantity(
     "efficiency", "TFLOP/s/W", "higher", texts("能源效率", "Energy efficiency"), logarithmic=False

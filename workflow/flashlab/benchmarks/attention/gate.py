@@ -10,12 +10,7 @@ from typing import Any
 
 import torch
 
-from flashlab.benchmarks.attention.inputs import (
-    Attention,
-    large_inputs,
-    random_inputs,
-    separated,
-)
+from flashlab.benchmarks.attention.inputs import Attention, large_inputs, random_inputs, separated
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring.failures import IncorrectError
 

@@ -5,20 +5,10 @@ An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim t
 
 from __future__ import annotations
 
-from typing import Any
-
 from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.ladder.cases import CASES, Sizes, case_of
 from flashlab.benchmarks.ladder.costs import flops
-from flashlab.benchmarks.model import (
-    Benchmark,
-    Derived,
-    Metric,
-    Parameter,
-    Parameters,
-    Quantity,
-    texts,
-)
+from flashlab.benchmarks.model import Benchmark, Derived, Metric, Parameter, Quantity, texts
 
 # Parameters
 
@@ -31,7 +21,6 @@ CASE = Parameter(
     "case",
     "t",
     texts("測資", "test case"),
-    derived_from=Sizes._fields,
     derive=lambda run: case_of(*(int(run[name]) for name in Sizes._fields)),
     stands_for=lambda case: CASES[case]._asdict() if case in CASES else None,
     nominal=True,
@@ -39,16 +28,10 @@ CASE = Parameter(
 
 # Quantities
 
-TIME = Quantity("time", "ms", "lower", texts("kernel 時間", "Kernel time"))
-HOST_TIME = Quantity(
-    "host_time", "ms", "lower", texts("kernel 與複製的時間", "Time of the kernel with its copies")
-)
-RATE = Quantity("rate", "TFLOP/s", "higher", texts("運算速率", "Rate"))
-PART = Quantity("part", "ms", "lower", texts("時間", "Time"))
-
-
-def _rate(parameters: Parameters, milliseconds: Any) -> Any:
-    return flops(parameters) / 1e9 / milliseconds
+TIME = Quantity("time", "ms", "lower")
+HOST_TIME = Quantity("host_time", "ms", "lower")
+RATE = Quantity("rate", "TFLOP/s", "higher")
+PART = Quantity("part", "ms", "lower")
 
 
 PARTS = (
@@ -85,7 +68,10 @@ LADDER = Benchmark(
             texts("kernel 與複製的時間", "time of the kernel with its copies"),
         ),
         Metric("kernel_time", TIME, texts("kernel 時間", "kernel time")),
-        Metric("rate", RATE, texts("運算速率", "rate"), derived=Derived(("kernel_time",), _rate)),
+        Metric(
+            *("rate", RATE, texts("運算速率", "rate")),
+            derived=Derived(("kernel_time",), lambda run, ms: flops(run) / 1e9 / ms),
+        ),
         *map(_part, ("copy_in_time", "copy_out_time")),
         _part("process_time", "整個程式的時間", "time of the whole process"),
         *(_part(f"process_{name}") for name in PARTS),

@@ -44,22 +44,14 @@ SEED = Parameter("seed", "seed", texts("亂數種子", "random seed"), nominal=T
 
 # Quantities
 
-TIME = Quantity(
-    "time", "ms", "lower", texts("每次迭代的時間", "Time per iteration"), logarithmic=False
-)
-RATE = Quantity("rate", "TFLOP/s", "higher", texts("模型運算速率", "Model rate"), logarithmic=False)
-TOKENS = Quantity(
-    "tokens", "ktoken/s", "higher", texts("每秒的 token 數", "Tokens per second"), logarithmic=False
-)
+TIME = Quantity("time", "ms", "lower", logarithmic=False)
+RATE = Quantity("rate", "TFLOP/s", "higher", logarithmic=False)
+TOKENS = Quantity("tokens", "ktoken/s", "higher", logarithmic=False)
 STARTUP = Quantity("startup", "s", "lower", texts("啟動", "Start"), once=True)
-ENERGY = Quantity(
-    "energy", "J", "lower", texts("每次迭代的能量", "Energy per iteration"), once=True
-)
-POWER = Quantity("power", "W", "lower", texts("平均功率", "Average power"), once=True)
-BUSY = Quantity("busy", "ms", "lower", texts("GPU 忙碌時間", "GPU busy time"), once=True)
-KERNELS = Quantity(
-    "kernels", "1", "lower", texts("啟動的 kernel 數", "Kernels launched"), once=True
-)
+ENERGY = Quantity("energy", "J", "lower", once=True)
+POWER = Quantity("power", "W", "lower", once=True)
+BUSY = Quantity("busy", "ms", "lower", once=True)
+KERNELS = Quantity("kernels", "1", "lower", once=True)
 MEMORY = Quantity(
     "memory", "MiB", "lower", texts("記憶體", "Memory"), exact=True, logarithmic=False
 )
@@ -90,10 +82,7 @@ TRAINING = Benchmark(
     parameters=(*(N_LAYER, N_HEAD, N_EMBD, BLOCK_SIZE, BATCH_SIZE, ACCUMULATION), *(COMPILE, SEED)),
     metrics=(
         Metric(
-            "iteration_time",
-            TIME,
-            texts("每次迭代的時間", "time per iteration"),
-            work=costs.flops,
+            "iteration_time", TIME, texts("每次迭代的時間", "time per iteration"), work=costs.flops
         ),
         Metric(
             "token_rate",

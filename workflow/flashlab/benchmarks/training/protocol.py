@@ -6,14 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from flashlab.benchmarks.settings import (
-    Keys,
-    NotNegative,
-    OneOrEach,
-    Positive,
-    Precision,
-    Share,
-)
+from flashlab.benchmarks.settings import Keys, NotNegative, OneOrEach, Positive, Precision, Share
 
 
 class Seconds(Keys):

@@ -26,7 +26,7 @@ def shared(s: Sweep) -> Observation | None:
         **{"few": few, "many": many, "memory": roles.span(left[n] for n in names)},
         **{"least": min(names, key=lambda n: left[n]) if len(names) > 1 else None},
         "base": clause("shared_base", name=base, x=kept) if kept == kept else None,
-        "passes": [_of_pass(s, key, many) for key in PASSES],
+        "passes": [each for key in PASSES if (each := _of_pass(s, key, many))],
     }
     facts["named"] = clause("shared_least", name=facts["least"]) if facts["least"] else None
     of = {
@@ -41,25 +41,25 @@ def shared(s: Sweep) -> Observation | None:
     return Observation("shared", s.name, facts, evidence, "some" if gain else "memory")
 
 
-def _of_pass(s: Sweep, key: str, many: int) -> dict[str, Any]:
+def _of_pass(s: Sweep, key: str, many: int) -> dict[str, Any] | None:
     """The clause on a pass: the speed of the fewest heads over the most, who gains, who loses."""
     odd = roles.odd_of(s)
     rows = {n: s.grown(PASSES[key], n) for n in roles.subjects(s) if n not in odd}
     # The sweep begins with the fewest: what is shown is the speed of the most over the fewest.
     known = {n: 1 / number(each, many, "x") for n, each in rows.items() if many in each.index}
-    verdicts = {n: str(rows[n].at[many, "verdict"]) for n in known}
+    if not known:
+        return None
     of = {
         turned: [
-            clause("one_speed", name=n, x=[known[n]] * 2) for n in known if verdicts[n] == verdict
+            clause("one_speed", name=n, x=[x] * 2)
+            for n, x in known.items()
+            if rows[n].at[many, "verdict"] == verdict
         ]
         for turned, verdict in (("faster", "slower"), ("slower", "faster"))
     }
-    says = "pass_same" if not of["faster"] and not of["slower"] else "pass_changes"
-    changes = [
-        clause("pass_moved", verdict=verdict, of=each) for verdict, each in of.items() if each
-    ]
-    x = roles.span(known.values()) if known else [1.0, 1.0]
-    return clause(says if known else "pass_unknown", kind=key, x=x, parts=changes, **of)
+    parts = [clause("pass_moved", verdict=verdict, of=each) for verdict, each in of.items() if each]
+    says = "pass_changes" if parts else "pass_same"
+    return clause(says, kind=key, x=roles.span(known.values()), parts=parts, **of)
 
 
 def packed(s: Sweep) -> Observation | None:

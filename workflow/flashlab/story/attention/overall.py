@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
-from flashlab.analysis.frames import POOLED, Dataset, Sweep, number, word
+from flashlab.analysis.frames import POOLED, SPEED, Dataset, Sweep, number, word
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
 from flashlab.story.attention.mask import ON, mask_ends, widened
@@ -70,9 +70,9 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
     """
     rows = _runs(data)
     rows = rows[rows.is_compared.astype(bool)]
-    every = data.speeds.xs((IMPLEMENTATIONS, metric, data.baseline), level=(1, 3, 5))
-    keys = pd.MultiIndex.from_frame(rows[["experiment", "variant", "name", "at"]])
-    speeds = every.reindex(keys).set_axis(rows.index)
+    about = {"compared": IMPLEMENTATIONS, "metric": metric, "reference": data.baseline}
+    keys = rows.rename(columns={"name": "subject"}).assign(**about)[SPEED]
+    speeds = data.speeds.reindex(pd.MultiIndex.from_frame(keys)).set_axis(rows.index)
     rows = rows.drop(columns="odd").join(speeds).dropna(subset="x")
     found = rows.drop_duplicates(["name", "setting"])
     usual = found[~found.odd.astype(bool)]

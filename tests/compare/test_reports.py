@@ -1,0 +1,139 @@
+"""A comparison as a reader has it: on a terminal, in a merge request, as a PDF and as a page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pikepdf
+import pytest
+from compare.golden import GOLDEN, texts
+from compare.recordings import compared_of, record, runs, side_of
+from matplotlib.axes import Axes
+from pdf import pages
+
+from flashlab.cli import main, make_parser
+from flashlab.compare.forest import draw_forest
+from flashlab.compare.report import write_comparison
+from flashlab.figures import style
+from flashlab.files import write_json
+
+EXAMPLES = sorted(Path("docs", "ci").glob("*.yml"))
+QUIET = {"spread": 0.003}
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    return texts()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
+def test_what_is_printed_is_what_was_read_and_kept(name: str, printed: dict[str, str]) -> None:
+    assert printed[name] == (GOLDEN / name).read_text(encoding="utf-8")
+    assert printed.keys() == {path.name for path in GOLDEN.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sides, the second with a run that is slower, and their comparison."""
+    folder, measured = tmp_path_factory.mktemp("comparison"), runs([256, 1024, 8192])
+    slow = record(measured, 2, **QUIET, factor=lambda r: 1.3 if r["seq_len"] == 1024 else 1.0)
+    sides = [
+        {**side_of(folder / "a|b", record(measured, 1, **QUIET)), "name": "<before>"},
+        {**side_of(folder / "after", slow), "name": "after"},
+    ]
+    write_json(folder / "plan.json", {"sides": sides, "languages": ["zh_TW", "en"]})
+    write_comparison(folder / "plan.json", folder)
+    return folder
+
+
+def test_a_merge_request_fails_on_a_slower_run_and_its_comment_has_the_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = str(folder / "a|b"), str(folder / "after")
+    call = ["compare", *sides, "--format", "markdown", "--language", "en"]
+    assert main([*call, "--fail-on", "failed", "--fail-on", "slower"]) == 1
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("| ")]
+    means, (heading, row) = lines[1], lines[2:4]
+    assert "Flash2" in means and "1− 5=" in means
+    assert r"a\|b" in heading and row.rstrip(" |").endswith("slower")
+    assert "times the speed at 1 of 3 settings: B1 N1024 H8 E512 full" in printed
+    assert main([*call, "--fail-on", "failed"]) == 0
+    capsys.readouterr()
+    assert main(["compare", *sides, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shared"] == 3
+
+
+def test_sides_with_nothing_in_common_are_an_error(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    side_of(tmp_path, record(runs([512]), 3))
+    assert main(["compare", str(folder / "after"), str(tmp_path)]) == 1
+    assert "have no run in common" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_command_of_a_ci_example_is_one_of_ours(example: Path) -> None:
+    # A call goes on in a line of options.
+    text = re.sub(r"\n +--", " --", example.read_text(encoding="utf-8"))
+    calls = re.findall(r"-m flashlab ([^>\n]*)", text)
+    names = [make_parser().parse_args(shlex.split(call)).command for call in calls]
+    assert names == ["compare"] and "--fail-on slower" in " ".join(calls)
+    assert "snakemake --cores all records" in text
+    assert "report/compare.pdf --config 'compare=[reference,local]'" in text
+
+
+def test_the_forest_plot_has_a_row_for_each_class_of_sizes_and_a_panel_for_each_time(
+    tmp_path: Path,
+) -> None:
+    one, other = (record(runs([256, 1024]), seed) for seed in (1, 2))
+    with style.drawing():
+        forward, backward = draw_forest(compared_of(tmp_path, one, other), ["en"]).axes
+
+    def rows_of(axes: Axes) -> list[str]:
+        return [label.get_text() for label in axes.get_yticklabels()]
+
+    assert rows_of(forward) == ["Flash2  N ≤ 256", "Flash2  N = 1024"]
+    assert [axes.get_title() for axes in (forward, backward)] == ["Forward", "Backward"]
+
+
+def test_the_pdf_tells_the_story_in_both_languages_and_carries_the_data(folder: Path) -> None:
+    pdf = folder / "compare.pdf"
+    whole = "".join(pages(pdf))
+    told = " ".join(whole.replace("\u00a0", " ").split())
+    assert "<before>" in told
+    assert "after is slower in Flash2's" in told
+    assert "after 較慢的" in told.replace("after 較 慢", "after 較慢")
+    assert re.search(r"B1 N1024 H8 E512 full 0\.7\d+ / ≈", told)
+    assert "N = 1024" in told  # the class of sizes
+    assert "1.3 ms" not in whole  # single runs are in the attached table
+    with pikepdf.open(pdf) as opened:
+        kept = opened.attachments["comparison.json"].get_file().read_bytes()
+        table = opened.attachments["comparison.csv"].get_file().read_bytes().decode()
+    assert kept == folder.joinpath("comparison.json").read_bytes()
+    heading, *rows = table.splitlines()
+    assert heading.startswith("experiment,compared,variant,metric,subject,reference,")
+    single = [row for row in rows if ",dataset," in row and ",B1 N1024 H8 E512 full," in row]
+    assert len(single) == 4  # two times, their total, and memory
+
+
+def test_the_page_is_one_file_that_loads_nothing_and_lists_every_run(folder: Path) -> None:
+    text = folder.joinpath("compare.html").read_text(encoding="utf-8")
+    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
+    assert not any(loads in text for loads in ("<script src", "<link", "<img", "@import"))
+    assert re.findall(r"url\([\"']?([^#\"'].{4})", text) == ["data:"]  # the font inside it
+    body = re.sub('(aria-label|data-part)="[^"]*"', "", text.partition("</title>")[2])
+    assert "&lt;before" in body and "<before>" not in body
+    assert text.count(">B1 N256 H8 E512 full<") == 1 + 3  # all settings, and every run
+
+
+@pytest.mark.parametrize("benchmark", ["ladder", "training"])
+def test_recordings_of_each_benchmark_are_compared_by_what_it_compares(
+    benchmark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "h100", "h200", "--benchmark", benchmark, "--language", "en"]) == 0
+    printed = capsys.readouterr().out
+    assert "faster" in printed and "process_" not in printed
