@@ -24,6 +24,13 @@ from flashlab.plan import identity
 from flashlab.usage import new_file
 
 TIMEOUT_SECONDS = 3600
+NUMBERS = {
+    "batch_size": (32, "batch size"),
+    "seq_len": (1024, "sequence length"),
+    "num_heads": (32, "attention heads"),
+    "emb_dim": (2048, "embedding size"),
+    "repeats": (30, "calls averaged"),
+}
 
 
 def positive(text: str) -> int:
@@ -44,51 +51,33 @@ def json_file(text: str) -> Path:
 def parse(implementations: Implementations) -> argparse.Namespace:
     """The command line; a wrong one ends the process with status 2 and one message."""
     parser = argparse.ArgumentParser(description="Benchmark one attention implementation.")
-    parser.add_argument("--batch_size", type=positive, default=32, help="batch size (32)")
-    parser.add_argument("--seq_len", type=positive, default=1024, help="sequence length (1024)")
-    parser.add_argument("--num_heads", type=positive, default=32, help="attention heads (32)")
-    parser.add_argument("--emb_dim", type=positive, default=2048, help="embedding size (2048)")
-    parser.add_argument(
-        "--impl", default="Flash2", help=f"one of {', '.join(implementations)} (Flash2)"
-    )
+    for name, (default, what) in NUMBERS.items():
+        parser.add_argument(f"--{name}", type=positive, default=default, help=f"{what} ({default})")
+    known, output = ", ".join(implementations), "benchmark_result.json"
+    parser.add_argument("--impl", default="Flash2", help=f"one of {known} (Flash2)")
     parser.add_argument("--causal", action="store_true", help="use a causal mask")
-    parser.add_argument("--repeats", type=positive, default=30, help="calls averaged (30)")
-    parser.add_argument(
-        "--output",
-        type=json_file,
-        default="benchmark_result.json",
-        help="JSON file to write (benchmark_result.json)",
-    )
-    arguments = parser.parse_args()
-    if arguments.impl not in implementations:
-        parser.error(f"argument --impl: {describe_unknown(arguments.impl, '', implementations)}")
-    if arguments.emb_dim % arguments.num_heads:
-        parser.error(
-            f"argument --emb_dim: {arguments.emb_dim} is not divisible by "
-            f"--num_heads {arguments.num_heads}"
-        )
-    return arguments
+    parser.add_argument("--output", type=json_file, default=output, help=f"JSON file ({output})")
+    own = parser.parse_args()
+    if own.impl not in implementations:
+        parser.error(f"argument --impl: {describe_unknown(own.impl, '', implementations)}")
+    if own.emb_dim % own.num_heads:
+        said = f"{own.emb_dim} is not divisible by --num_heads {own.num_heads}"
+        parser.error(f"argument --emb_dim: {said}")
+    return own
 
 
 def main() -> int:
     """Measure and write; 0 when there are numbers, 1 when the record says why there are none."""
-    implementations = find_implementations()
-    arguments = parse(implementations)
-    implementation = implementations[arguments.impl]
-    device = machine.detect_device("auto")
-    shape = Shape(
-        arguments.batch_size,
-        arguments.seq_len,
-        arguments.num_heads,
-        arguments.emb_dim,
-        arguments.causal,
-    )
-    run = attention_run(arguments.impl, shape, ATTENTION.dtypes[device], device)
-    protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
+    implementations, device = find_implementations(), machine.detect_device("auto")
+    own = parse(implementations)
+    implementation = implementations[own.impl]
+    shape = Shape(own.batch_size, own.seq_len, own.num_heads, own.emb_dim, own.causal)
+    run = attention_run(own.impl, shape, ATTENTION.dtypes[device], device)
+    protocol = {"name": "lab5", "repeats": own.repeats, "timeout_s": TIMEOUT_SECONDS}
     decided_by = identity.identity(ATTENTION, run, protocol, implementation)
     sources = identity.sources(decided_by, implementation)
     try:
-        record = measure_run(ATTENTION, run, protocol, implementation, sources, arguments.output)
+        record = measure_run(ATTENTION, run, protocol, implementation, sources, own.output)
     except MeasuringError as error:
         print(f"{run}: {error}", file=sys.stderr)
         return 1
@@ -99,7 +88,7 @@ def main() -> int:
     for name in ("forward", "backward", "forward_backward"):
         seconds, rate = keys[name]["time(s)"], keys[name]["FLOPS(TFLOPs/s)"]
         print(f"{name}: {seconds:.4g} s, {rate:.3g} TFLOPs/s")
-    print(f"peak memory: {keys['peak_memory_usage(MB)']} MB; written to {arguments.output}")
+    print(f"peak memory: {keys['peak_memory_usage(MB)']} MB; written to {own.output}")
     return 0
 
 

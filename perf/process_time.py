@@ -38,11 +38,10 @@ STEPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (environment, ("environment",)),
     (measure, ("prepare", "peak_memory", "check_again")),
     (gate, ("check_correctness",)),
-    (protocols, ("warm_up", "settle", "_sample", "refuse_kept", "check_held")),
+    (protocols, ("warm_up", "settle", "_sample", "kept", "check_held")),
 )
 """Functions by their module: each pass's and each comparison's."""
 
-DTYPE = {"cuda": "float16", "cpu": "float32"}
 SIZES = {"cuda": (16, (128, 256, 512, 1024), 32, 2048), "cpu": (2, (64, 128), 4, 256)}
 """batch_size, the values of seq_len, num_heads, emb_dim."""
 
@@ -62,42 +61,37 @@ def timed(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def measure_one(
-    implementation: Implementation, shape: Shape, device: str, told: Connection
-) -> None:
+def measure_one(kernel: Implementation, shape: Shape, device: str, told: Connection) -> None:
     """Measure a run in this process; tells its status and the seconds of its steps."""
-    for owner, names in STEPS:
-        for name in names:
-            setattr(owner, name, timed(name, getattr(owner, name)))
+    for owner, name in ((owner, name) for owner, names in STEPS for name in names):
+        setattr(owner, name, timed(name, getattr(owner, name)))
     sampled = read_layer(CONFIG).keys["measure"]["sampled"]
-    run = attention_run(implementation.name, shape, DTYPE[device], device)
-    order = {
-        "run": {**run.to_row(), "inputs": implementation.form(ATTENTION, "sampled")},
-        "protocol": {
-            **sampled, "name": "sampled", "max_seconds": sampled["max_seconds"][device]
-        },
-        "measure": ATTENTION.measure,
-        "kernel": str(implementation.path),
-    }  # fmt: skip
+    run = attention_run(kernel.name, shape, ATTENTION.dtypes[device], device).to_row()
+    seconds = sampled["max_seconds"][device]
     x = timed("context", torch.ones)(64, 64, device=device)
     timed("first product", lambda: (x @ x).sum().item())()
-    reply = child.measure(order)
+    reply = child.measure(
+        {
+            "run": {**run, "inputs": kernel.form(ATTENTION, "sampled")},
+            "protocol": {**sampled, "name": "sampled", "max_seconds": seconds},
+            "measure": ATTENTION.measure,
+            "kernel": str(kernel.path),
+        }
+    )
     told.send({"status": reply["status"], **spent})
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     """Measure each run in a fork, and print."""
     device, fork = machine.detect_device("auto"), multiprocessing.get_context("fork")
     known, found = find_implementations(), defaultdict(list)
     batch_size, seq_lens, *block = SIZES[device]
-    names = sys.argv[1:] or ("Flash2", "Pytorch")
     for module in (*LAZY, *(each for name in names for each in known[name].preloads)):
         with contextlib.suppress(ImportError):  # what a GPU alone has
             importlib.import_module(module)
     for name, seq_len, causal in product(names, seq_lens, (False, True)):
         shape = Shape(batch_size, seq_len, *block, causal=causal)
-        here, there = fork.Pipe(duplex=False)
-        begin = time.perf_counter()
+        (here, there), begin = fork.Pipe(duplex=False), time.perf_counter()
         process = fork.Process(target=measure_one, args=(known[name], shape, device, there))
         process.start()
         steps = here.recv()
@@ -105,11 +99,10 @@ def main() -> None:
         steps["whole process"] = time.perf_counter() - begin
         print(f"{name} {shape}: {steps.pop('status')}, {steps['whole process']:.2f} s", flush=True)
         found[name].append(steps)
-    print(f"mean seconds on {machine.device_name(device)}, torch {torch.__version__}:")
     for name, runs in found.items():
         means = {step: statistics.fmean(run.get(step, 0) for run in runs) for step in runs[0]}
-        print(f"  {name}: {', '.join(f'{step} {mean:.2f}' for step, mean in means.items())}")
+        print(f"{name}: {', '.join(f'{step} {mean:.2f} s' for step, mean in means.items())}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or ["Flash2", "Pytorch"])

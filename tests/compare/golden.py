@@ -33,7 +33,6 @@ FORMS = {
     "en.txt": ("--language", "en"),
     "zh_TW.txt": ("--language", "zh_TW"),
     "md": ("--format", "markdown", "--language", "en"),
-    "json": ("--format", "json"),
 }
 FAILED = {"status": "incorrect", "message": "wrong", "metrics": {}}
 
@@ -97,15 +96,6 @@ def two_sides() -> tuple[Recording, Recording]:
     )
 
 
-def single_processes() -> tuple[Recording, Recording]:
-    """Two sides of a run that was measured in one process, once half as slow again."""
-    measured = runs((256, 1024))
-    return (
-        record(measured, 1, processes=1),
-        record(measured, 2, processes=1, factor=lambda run: 1.5 if run["seq_len"] == 256 else 1),
-    )
-
-
 def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
     """A bench with a kernel that is slower forward, one that is undecided, and one that is wrong.
 
@@ -159,14 +149,11 @@ def _rounded(text: str) -> str:
 def texts() -> dict[str, str]:
     """Every text by the name of its file. Works in a folder of its own."""
     found: dict[str, str] = {}
-    compared = ("compare", "before", "after")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name, sides in (("sides", two_sides()), ("single", single_processes())):
-            for side, recording in zip(compared[1:], sides, strict=True):
-                keep(Path(name, side), itertools.chain(*recording.values()))
-            with contextlib.chdir(name):
-                found |= {f"{name}.{end}": _printed(*compared, *how) for end, how in FORMS.items()}
-        del found["sides.json"]
+        for side, recording in zip(("before", "after"), two_sides(), strict=True):
+            keep(Path(side), itertools.chain(*recording.values()))
+        for end, how in FORMS.items():
+            found[f"sides.{end}"] = _printed("compare", "before", "after", *how)
     found["bench.txt"], described = bench()
     found["bench.json"] = json.dumps(described)
     return {n: _rounded(text) if n.endswith(".json") else text for n, text in found.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -61,6 +62,9 @@ def test_a_merge_request_fails_on_a_slower_run_and_its_comment_has_the_table(
     assert r"a\|b" in heading and row.rstrip(" |").endswith("slower")
     assert "times the speed at 1 of 3 settings: B1 N1024 H8 E512 full" in printed
     assert main([*call, "--fail-on", "failed"]) == 0
+    capsys.readouterr()
+    assert main(["compare", *sides, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shared"] == 3
 
 
 def test_sides_with_nothing_in_common_are_an_error(

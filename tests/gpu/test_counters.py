@@ -28,7 +28,7 @@ pytestmark = [
 def count(implementation: str, shape: Shape, folder: Path) -> dict[str, float]:
     run = attention_run(implementation, shape, "float16", "cuda")
     kernel = find_implementations()[implementation]
-    config = {"measure": {"timeout_s": 300}, "counters": "yes"}
+    config = {"measure": {"timeout_s": 300}, "counters": "yes", "quick": False}
     protocol = counting_protocol(ATTENTION, "cuda", config, Path())
     assert protocol
     record: Record = measure_run(ATTENTION, run, protocol, kernel, {}, folder / "counters.json")

@@ -37,7 +37,6 @@ from flashlab import numbers
         (numbers.span([1.004, 1.002]), "1.00"),
         (numbers.span([0.772, 0.921]), "0.77–0.92"),
         (numbers.arrow([2.92, 5.85]), "2.9 → 5.8"),
-        (numbers.ends([22.09, 75.21]), "22.1 → 75.2"),
         (numbers.size(4736.25), "4,736"),
         (numbers.size(80.5), "80.5"),
         (numbers.percent(0.136), "14%"),

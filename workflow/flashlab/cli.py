@@ -75,15 +75,12 @@ HELP = {
 }
 
 ENDS = {
-    "check": "0 if every case is ok or unsupported, 1 if one is not or the kernel cannot be "
-    "imported",
-    "bench": "0 if every implementation was measured or does not support the shape, 1 if one is "
-    "incorrect or failed",
-    "compare": "0, or 1 where a verdict given by --fail-on stands or the sides cannot be compared",
-    "hw4-judge": "0 if every case is within the tolerance, 1 if one is not",
-    "verify": "0 if its data give the report byte for byte, 1 if they do not or it is no report, 3 "
-    "if it takes other software to tell, 4 if another program saved it and its data give all that "
-    "it shows",
+    "check": "0 if every case is ok or unsupported, otherwise 1",
+    "bench": "0 if every implementation was measured or is unsupported, otherwise 1",
+    "compare": "1 where a verdict of --fail-on stands or the sides cannot be compared, otherwise 0",
+    "hw4-judge": "0 if every case is within the tolerance, otherwise 1",
+    "verify": "0 if its data give the report byte for byte, 1 if they do not or it is no report, "
+    "3 if it takes other software to tell, 4 if another program saved it and it shows the same",
 }
 """The exit statuses that are of a command alone."""
 
@@ -103,15 +100,14 @@ SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
 NAME: Mapping[str, Any] = {"metavar": "NAME"}
 SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
 DTYPES: Mapping[str, Any] = {"choices": ("float16", "bfloat16", "float32")}
-SIZES = (
-    "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys "
-    "are shared; a size left out takes"
-)
+SHAPE = {
+    **SEVERAL,
+    "help": f"a shape such as {FORM}; E2048 (emb_dim) may be given in place of D64 (head_dim), and "
+    "KV8 (num_kv_heads) where keys are shared; a size left out takes its usual values, and the "
+    "mask both; may be repeated",
+}
 STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
-SIDE = (
-    "`local`, a recorded dataset, a folder (of a dataset, of results, or of records) or a git "
-    "revision whose kernels were measured here"
-)
+SIDE = "`local`, a recorded dataset, a folder of records or a git revision measured here"
 
 FLAGS = {
     "--fail-fast": "end at the first case that fails",
@@ -133,8 +129,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     ),
     "--entry": {"type": json.loads, "required": True, "help": "what it is, JSON"},
     "--fail-on": {
-        **SEVERAL,
-        "choices": ("slower", "worse", "failed", "inconclusive"),
+        **{**SEVERAL, "choices": ("slower", "worse", "failed", "inconclusive")},
         "help": "exit with status 1 if any run has this verdict; may be repeated",
     },
     "--format": {"choices": ("text", "markdown", "json"), "default": "text"},
@@ -156,30 +151,19 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--pdf": "PDF to write",
     "--plan": "the sides, JSON",
     "--results": "folder of the dataset, with its plan",
-    "--seconds": {
-        **{"type": seconds, "default": 20.0},
-        "help": "how long to measure each shape, without the time that processes take to start "
-        "(20)",
-    },
+    "--seconds": dict(type=seconds, default=20.0, help="how long to measure each shape (20)"),
     "--seed": {"type": int, "default": 0, "help": "seed of the values (0)"},
-    "--shape": {
-        **SEVERAL,
-        "help": f"a shape such as {FORM}; {SIZES} a default, and the mask both; may be repeated",
-    },
+    "--shape": SHAPE,
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
     "--tables": "folder of all tables",
-    "--timeout": {
-        **SECONDS,
-        "help": "time limit of a kernel's import, its check and each further step (60)",
-    },
+    "--timeout": dict(SECONDS, help="time limit of a kernel's import and of each step (60)"),
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
     "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
     "folder": {"type": Path, "metavar": "FOLDER", "help": "the submission, or its archive"},
     "implementations": {
         **{"metavar": "IMPLEMENTATION", "nargs": "+"},
-        "help": "a NAME in kernels/, the path of a file, or REVISION:PATH for a file as it is at a "
-        "git revision; the others are compared with the first",
+        "help": "a NAME in kernels/, a path, or REVISION:PATH; the first is the reference",
     },
     "input": {"type": Path, "metavar": "IN.bin", "help": "B, N, d, then Q, K, V by batch"},
     "name": {"metavar": "NAME", "help": "as IMPLEMENTATION of the command bench"},
@@ -191,20 +175,8 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     # Those of one command
     "measure --order": {"type": json.loads, "required": True, "help": "run and protocol, JSON"},
     "tables --output": "folder of all tables, with those of the dataset beside it",
-    "check --dtype": {
-        **{"action": "append", **DTYPES},
-        "help": "check this dtype and not all of the device's; may be repeated",
-    },
-    "check --shape": {
-        **SEVERAL,
-        "help": f"check this shape and not the grid, such as {FORM}; {SIZES} the grid's values, "
-        "and the mask both; may be repeated",
-    },
-    "check --timeout": {
-        **SECONDS,
-        "default": 60.0,
-        "help": "time limit of its import and of each case (60)",
-    },
+    "check --dtype": dict(DTYPES, action="append", help="this and not all; may be repeated"),
+    "check --timeout": dict(SECONDS, default=60.0, help="limit of its import and each case (60)"),
     "check name": dict(NAME, help="its NAME in kernels/ or kernels/ladder/, or the path of a file"),
     "profile --timeout": dict(SECONDS, default=300.0, help="time limit for each shape (300)"),
     "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),

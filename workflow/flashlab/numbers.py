@@ -160,12 +160,6 @@ def arrow(ends: Sequence[float]) -> str:
     return _ends(ends, " → ")
 
 
-def ends(numbers: Sequence[float]) -> str:
-    """A measured value from one end of a sweep to the other: ``22.1 → 75.2``."""
-    first, last = map(three, numbers)
-    return f"{first} → {last}"
-
-
 def spread(numbers: Sequence[float]) -> list[float]:
     """The least and the greatest of some numbers."""
     return [min(numbers), max(numbers)]
@@ -190,11 +184,6 @@ def shares(ends: Sequence[float]) -> str:
 def leads(ends: Sequence[float]) -> str:
     """By how much one is faster than the next, from ratios of their times: ``7–40%``."""
     return shares([end - 1 for end in ends])
-
-
-def gib(mebibytes: float) -> str:
-    """A size in GiB, from MiB."""
-    return two(mebibytes / 1024)
 
 
 def span_of(numbers: Sequence[float]) -> str:
@@ -237,18 +226,12 @@ def begin(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def settings(fixed: Mapping[str, Any]) -> list[str]:
-    """Fixed parameters by their symbols: ``B = 16``."""
-    return [f"{symbol} = {value}" for symbol, value in fixed.items()]
-
-
 FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(measured, times, range_of),
-        *(two, three, factor, ratio, span, arrow, ends, spread, size, percent),
+        *(two, three, factor, ratio, span, arrow, spread, size, percent),
         *(shares, plain, scaled, rough),
-        *(leads, gib, span_of),
-        *(short, near, begin, settings),
+        *(leads, span_of, short, near, begin),
     )
 }

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from snakemake_interface_logger_plugins.common import LogEvent
 BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Building DAG of jobs")
 """Messages of Snakemake without an event that tell the reader nothing."""
 
-NOTHING_TO_DO = "Nothing to be done"
 INTERRUPTED = "Terminating processes on user request"
 ENDS_SOON = "Will exit after finishing currently running jobs"
 """Said, maybe twice, once SIGTERM has come."""
-JOB_FAILED = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
-COMMAND_FAILED = "CalledProcessError in file"
+JOB_FAILED = re.compile(
+    "Exiting because a job execution failed|WorkflowError:\nAt least one job did not"
+    "|(.|\n)*CalledProcessError in file"
+)
 REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
 """A message of ours, between the lines of ours that raise it."""
 
@@ -46,8 +47,7 @@ class LogHandler(LogHandlerBase):
         self._stream = sys.stdout if settings.stdout else sys.stderr
         plain = settings.nocolor or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         self._shows_steps = self._stream.isatty() and not plain
-        self._withheld: list[str] = []
-        self._over = settings.verbose
+        self._withheld, self._over = list[str](), settings.verbose
         # No traceback when the user interrupts the call.
         sys.excepthook = lambda kind, *error: (
             None if issubclass(kind, KeyboardInterrupt) else before(kind, *error)
@@ -58,8 +58,7 @@ class LogHandler(LogHandlerBase):
         if self._over:
             return
         try:
-            self._print(self._lines(record))
-            self._show_steps(self._call.activity())
+            self._print(self._lines(record), self._call.activity)
         except BrokenPipeError:
             self._over = True  # the reader has closed the pipe
         except Exception:
@@ -72,21 +71,19 @@ class LogHandler(LogHandlerBase):
             self._call.interrupted |= sys.exc_info()[0] is KeyboardInterrupt
             is_told = self._call.failed or self._call.interrupted
             with suppress(BrokenPipeError):
-                self._show_steps(None)
                 self._print([*self._call.ends(), *([] if is_told else self._withheld)])
         super().close()
 
-    def _print(self, lines: Sequence[str]) -> None:
+    def _print(self, lines: Sequence[str], activity: Callable[[], str | None] = str) -> None:
+        """Print lines, and on a terminal, below them, what is done, until the next line comes."""
+        blank = "\r\x1b[K" if self._shows_steps else ""
         if lines:
-            self._show_steps(None)
-            print(*lines, sep="\n", file=self._stream, flush=True)
-
-    def _show_steps(self, activity: str | None) -> None:
-        """On a terminal, show what is done in a line that the next one takes the place of."""
+            print(blank + "\n".join(lines), file=self._stream, flush=True)
         if self._shows_steps:
-            said = "{}/{} steps {}".format(*self._call.steps, activity) if activity else ""
+            said = activity()
+            steps = "{}/{} steps {}".format(*self._call.steps, said) if said else ""
             width = shutil.get_terminal_size().columns - 1
-            print(f"\r\x1b[K{said[:width]}", end="", file=self._stream, flush=True)
+            print(blank + steps[:width], end="", file=self._stream, flush=True)
 
     def _lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""
@@ -112,21 +109,21 @@ class LogHandler(LogHandlerBase):
                 self._call.steps = (told["done"], told["total"])
             case LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
                 pass
-            case _:
-                return self._others(self.format(record), record)
+            case event:
+                return self._others(self.format(record), record.levelno, event)
         return []
 
-    def _others(self, text: str, record: logging.LogRecord) -> list[str]:
-        event, lines = getattr(record, "event", None), text.splitlines()
-        if text.startswith(NOTHING_TO_DO):
+    def _others(self, text: str, level: int, event: LogEvent | None) -> list[str]:
+        lines = text.splitlines()
+        if text.startswith("Nothing to be done"):
             self._call.nothing_to_do = True
         elif text.startswith((INTERRUPTED, ENDS_SOON)):
             is_told, self._call.interrupted = self._call.interrupted, True
             return lines if text.startswith(ENDS_SOON) and not is_told else []
-        elif text.startswith(JOB_FAILED) or COMMAND_FAILED in text:
+        elif JOB_FAILED.match(text):
             self._withheld += lines
             self._call.stopped = True
-        elif record.levelno > logging.INFO:
+        elif level > logging.INFO:
             self._call.stopped |= event == LogEvent.ERROR
             refused = REFUSED.fullmatch(text)
             return f"error: {refused[1]}".splitlines() if refused else lines

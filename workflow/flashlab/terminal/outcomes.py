@@ -31,10 +31,7 @@ def status_of(record: Record | None) -> str:
 
 
 def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Record | None]:
-    """The record of each planned run, in the plan's order.
-
-    That of a run with several processes is that of the first which is not ok, if there is one.
-    """
+    """The record of each planned run: of several processes', the first which is not ok if any."""
     outcomes: dict[Run, Record | None] = {}
     for path, run in planned.items():
         if run not in outcomes or status_of(outcomes[run]) == "ok":
@@ -71,22 +68,20 @@ def first_ratios(
     metric = next(iter([*benchmark.totals, *sampled[-1:]]), None)
     if metric is None or {run.device for run in planned.values()} & benchmark.simulated:
         return []
-    names, values = metric.derived.of if metric.derived else (metric.name,), dict[Run, float]()
-    for path, run in planned.items():
-        record = None if run in values else read_outcome(root / path)
+    names, speeds = metric.derived.of if metric.derived else (metric.name,), dict[Run, float]()
+    for run, record in read_outcomes(root, planned).items():
         if record and record.metrics.keys() >= {*names}:
             parts = [record.metrics[name].value for name in names]
             value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
-            values[run] = value if metric.higher_is_better else 1 / value
+            speeds[run] = value if metric.higher_is_better else 1 / value
     by_path = {Path(name).parts[2:]: document for name, document in documents.items()}
     lines, baseline = list[str](), ""
     for plan in (each for path, each in by_path.items() if path[:2] == ("plan", "experiments")):
-        baseline = plan["baseline"]
+        baseline, said = plan["baseline"], []
         bases = {replace(Run.of(benchmark, row), implementation=baseline) for row in plan["runs"]}
-        said = []
         for name in (entry["name"] for entry in plan["implementations"] if plan["sweep"]):
             both = [(base, replace(base, implementation=name)) for base in bases]
-            known = [values[own] / values[b] for b, own in both if {b, own} <= values.keys()]
+            known = [speeds[own] / speeds[b] for b, own in both if {b, own} <= speeds.keys()]
             if known and name != baseline:
                 times = range_of(known, " to ")
                 said.append(f"{name} {times}× at {len(known)} of {len(bases)} settings")

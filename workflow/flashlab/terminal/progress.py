@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +56,7 @@ STAGES = {
     "comparison": "Comparison",
     "grades": "Grades",
     # Copies: the line about the source is enough
-    **dict.fromkeys(("publish", "publish_pdf", "publish_grades")),
+    **dict.fromkeys(("publish", "publish_pdf", "publish_grades"), ""),
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
@@ -108,9 +107,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str, plural: str = "s") -> str:
     """``1 run``, ``2 runs``."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    return f"{count} {noun}{'' if count == 1 else plural}"
 
 
 def check_of(run: Run) -> str:
@@ -129,7 +128,6 @@ def _next_steps(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
 
 
-@dataclass
 class CallProgress:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
@@ -139,28 +137,26 @@ class CallProgress:
     an error other than a failed job) and `nothing_to_do`. `failed` are the jobs that have.
     """
 
-    root: Path
-    is_claimed: Callable[[str], bool]
-    dry_run: bool = False
-    clock: Callable[[], float] = time.monotonic
-    began: bool = field(default=False, init=False)
-    interrupted: bool = field(default=False, init=False)
-    stopped: bool = field(default=False, init=False)
-    nothing_to_do: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        root: Path,
+        is_claimed: Callable[[str], bool],
+        dry_run: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root, self._is_claimed, self._dry_run, self._clock = root, is_claimed, dry_run, clock
         self._jobs, self._running = dict[int, Job](), dict[int, Job]()
         self._done, self.failed = list[Job](), list[Job]()
         self._measured_at, self._told_ratios = list[float](), False
         self.plans({"total": 0})
         self.begins("", None)
-        self.began = False
+        self.began = self.interrupted = self.stopped = self.nothing_to_do = False
 
     # Events
 
     def begins(self, command: str, plan: Plan | None) -> None:
         """Note that Snakemake starts; `command` is its command line, `plan` the call's plan."""
-        self.began, self._since = True, self.clock()
+        self.began, self._since = True, self._clock()
         self._command, self._plan = command.split(), plan or UNPLANNED
         self._is_local = self._plan.dataset == LOCAL
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == self._plan.report)
@@ -168,13 +164,12 @@ class CallProgress:
         self._report = f"report/{self._plan.report}.pdf"
         name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
         self._report_call = f"./run report{name}"
-        self._planned = {
-            file["path"]: Run.of(self._benchmark, entry["run"])
-            for entry in planned_documents(self._plan.views)
-            for file in process_files(entry)
-        }
+        self._planned, self._names = dict[str, Run](), dict[str, str]()
+        for entry in planned_documents(self._plan.views):
+            run = Run.of(self._benchmark, entry["run"])
+            self._planned |= {file["path"]: run for file in process_files(entry)}
         names, processes = aligned(self._planned.values()), Counter[Run]()
-        self._names, self._runs = dict[str, str](), len(names)
+        self._runs = len(names)
         for path, run in self._planned.items():
             processes[run] += 1
             process = f" process {processes[run]}" if len(self._planned) > self._runs else ""
@@ -189,20 +184,19 @@ class CallProgress:
         """The lines to print when a job starts, or would start."""
         before = {other.rule for other in self._jobs.values()}
         self._jobs[job.id] = self._running[job.id] = job
-        if job.rule not in MEASURING or self.dry_run:
+        if job.rule not in MEASURING or self._dry_run:
             return []
-        waits = not before & MEASURING and self.is_claimed(self._plan.device)
+        waits = not before & MEASURING and self._is_claimed(self._plan.device)
         is_first = job.rule == MEASURE and MEASURE not in before
         return [*([WAITING] if waits else []), *(self._heading() if is_first else [])]
 
     def finishes(self, job_id: int) -> list[str]:
         """The lines to print when a job is done."""
-        job = self._running.pop(job_id, None)
-        if job is None:
+        if (job := self._running.pop(job_id, None)) is None:
             return []
         self._done.append(job)
         if job.rule == MEASURE:
-            self._measured_at.append(self.clock())
+            self._measured_at.append(self._clock())
             return [self._run_line(job), *self._so_far()]
         total = self._counts.get(job.rule, 1)
         if sum(other.rule == job.rule for other in self._done) < total:
@@ -220,12 +214,12 @@ class CallProgress:
     def activity(self) -> str | None:
         """The current job in a few words; None if a job itself writes to the terminal."""
         jobs, silent = [*self._running.values()], {*STAGES, MEASURE}
-        if not jobs or self.dry_run or self.interrupted or {job.rule for job in jobs} - silent:
+        if not jobs or self._dry_run or self.interrupted or {job.rule for job in jobs} - silent:
             return None
         if jobs[-1].rule != MEASURE:
             return jobs[-1].message
         left, words = self._left(), f"Measuring {' '.join(self._name(jobs[-1]).split())}"
-        return words if left is None else f"{words}, about {duration(left)} of measuring left"
+        return words + (f", about {left} of measuring left" if left else "")
 
     # Runs
 
@@ -236,7 +230,7 @@ class CallProgress:
         if len(kinds) == 1:
             device, dtype = kinds.pop()
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
-        there = sum(self.root.joinpath(path).exists() for path in self._planned)
+        there = sum(self._root.joinpath(path).exists() for path in self._planned)
         if (others := min(there, len(self._planned) - self._total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
         stated = self._benchmark.stated(self._planned.values())
@@ -252,45 +246,44 @@ class CallProgress:
         """So many of the planned records: ``34 runs``, or ``102 processes of 34 runs``."""
         if self._runs == len(self._planned):
             return plural(count, "run")
-        return f"{count} process{'' if count == 1 else 'es'} of {plural(self._runs, 'run')}"
+        return f"{plural(count, 'process', 'es')} of {plural(self._runs, 'run')}"
 
-    def _left(self) -> float | None:
-        """Remaining seconds of measuring, None if there are none or they cannot be estimated.
+    def _left(self) -> str:
+        """The remaining time of measuring; empty if there is none or it cannot be estimated.
 
         The first run is no guide: it imports torch for all.
         """
         done = len(self._measured_at)
         if done < 2 or done >= self._total:
-            return None
+            return ""
         pace = (self._measured_at[-1] - self._measured_at[0]) / (done - 1)
-        return (self._total - done) * pace
+        return duration((self._total - done) * pace)
 
     def _name(self, job: Job) -> str:
         path = job.outputs[0] if job.outputs else job.message
         return self._names.get(path) or re.sub(rf"-[0-9a-f]{{{DIGITS}}}$", "", Path(path).stem)
 
     def _run_line(self, job: Job) -> str:
-        left = "" if (seconds := self._left()) is None else duration(seconds)
         done = f"{len(self._measured_at):>{len(str(self._total))}}/{self._total}"
-        record, says = read_outcome(self.root / job.outputs[0]), "its record is unreadable"
+        record, says = read_outcome(self._root / job.outputs[0]), "its record is unreadable"
         if record:
             there = [m for m in self._metrics if m.name in record.metrics]
             values = ((record.metrics[m.name].value, m.unit) for m in there)
             cells = " ".join(f"{measured(x)} {unit}".rjust(MEASURED_WIDTH) for x, unit in values)
             says = cells or f"{record.status}: {reason(record)}"
-        return f"{done} {left:>6} {self._name(job)} {says}"
+        return f"{done} {self._left():>6} {self._name(job)} {says}"
 
     def _so_far(self) -> list[str]:
         """The ratios so far: once, after `SO_FAR_SECONDS`, if runs are left to measure."""
-        is_late = self.clock() - self._since >= SO_FAR_SECONDS
+        is_late = self._clock() - self._since >= SO_FAR_SECONDS
         if self._told_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
         self._told_ratios = True
-        return first_ratios(self.root, self._plan.views, self._benchmark, self._planned)
+        return first_ratios(self._root, self._plan.views, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""
-        files = filter(Path.is_file, map(self.root.joinpath, logs))
+        files = filter(Path.is_file, map(self._root.joinpath, logs))
         texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
         return [line for text in texts for line in legible_lines(text)]
 
@@ -300,78 +293,59 @@ class CallProgress:
         """The summary, when the call is over."""
         if self.interrupted:
             return ["", self._interruption()]
-        if not self.began:
-            return []
-        if self.dry_run:
-            return self._would_do()
-        if self.failed:
-            return self._failures()
-        if self.stopped:
-            return self._old_report()
+        if not self.began or self._dry_run:
+            return self._would_do() if self.began else []
+        if self.failed or self.stopped:
+            return self._failures() if self.failed else self._old_report()
+        of_report = self._report in (*self._command, *_outputs(self._jobs.values()))
         lines = [UP_TO_DATE] if self.nothing_to_do else []
-        if self._concerns_report or self._measured_at:
-            lines += self._statuses()
+        lines += self._statuses() if of_report or self._measured_at else []
         written = (path for path in _outputs(self._done) if path.startswith("report/"))
         lines += [f"{path} is written." for path in written if path != self._report]
-        lines += self._shown() if self._concerns_report else []
-        if lines and not lines[-1]:
-            lines.pop()
-        return lines and ["", *lines]
-
-    @property
-    def _concerns_report(self) -> bool:
-        return self._report in (*self._command, *_outputs(self._jobs.values()))
+        lines += self._shown() if of_report else []
+        return lines and ["", *(lines if lines[-1] else lines[:-1])]
 
     def _interruption(self) -> str:
         kept, home = "kept; the same call goes on from there.", f"{self._plan.home}/"
         is_here = any(path.startswith(home) for path in _outputs(self._jobs.values()))
         if not self._planned or not is_here:
             return f"Interrupted. What is finished is {kept}"
-        there = sum(read_outcome(self.root / path) is not None for path in self._planned)
-        counted = self._counted(len(self._planned))
-        return (
-            f"Interrupted: {there} of {counted} {'is' if there == 1 else 'are'} measured and {kept}"
-        )
+        there = sum(read_outcome(self._root / path) is not None for path in self._planned)
+        is_or_are, counted = "is" if there == 1 else "are", self._counted(len(self._planned))
+        return f"Interrupted: {there} of {counted} {is_or_are} measured and {kept}"
 
     def _statuses(self) -> list[str]:
         """The counts of the planned runs by status; of local runs that are not ok, the names."""
-        outcomes = read_outcomes(self.root, self._planned)
-        if not outcomes:
-            return []
+        outcomes, processes = read_outcomes(self._root, self._planned), len(self._planned)
         bad = {run: record for run, record in outcomes.items() if status_of(record) != "ok"}
-        total, processes = plural(len(outcomes), "run"), len(self._planned)
+        total = plural(len(outcomes), "run")
         total += f" in {processes} processes" if processes > len(outcomes) else ""
         if not bad:
-            return [f"{total}: all ok.", ""]
+            return [f"{total}: all ok.", ""] if outcomes else []
         statuses = Counter(map(status_of, bad.values()))
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
         lines = [f"{total}: {len(outcomes) - len(bad)} ok, {len(bad)} not ({counts})."]
-        shown, widest = "The report shows them as what they are.", max(map(len, statuses))
-        if not self._is_local:
-            return [*lines, shown, ""]
-        for run, name in aligned(bad).items():
+        widest = max(map(len, statuses))
+        for run, name in aligned(bad).items() if self._is_local else ():
             says = reason(bad[run]) if bad[run] else "there is no record"
             lines.append(f"  {name}  {status_of(bad[run]):<{widest}}  {says}")
         # Out of memory and unsupported are properties of the run.
         faulty = [run for run in bad if status_of(bad[run]) in ("incorrect", "error")]
-        return [*lines, shown, *(self._repairs(faulty) if faulty else ()), ""]
+        repairs = self._repairs(faulty) if faulty and self._is_local else []
+        return [*lines, "The report shows them as what they are.", *repairs, ""]
 
     def _repairs(self, faulty: Sequence[Run]) -> list[str]:
         first = {run.implementation: run for run in reversed(faulty)}
         names = [*dict.fromkeys(run.implementation for run in faulty)]
         slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
         again = " ".join(names if len(faulty) > 3 else slugs)
-        return _next_steps(
-            [
-                ("their logs", f"{self._plan.home}/logs/measure/"),
-                *((f"look into {name}", check_of(first[name])) for name in names),
-                ("measure again", f"{self._report_call} --again {again}"),
-            ]
-        )
+        checks = [(f"look into {name}", check_of(first[name])) for name in names]
+        repeat = ("measure again", f"{self._report_call} --again {again}")
+        return _next_steps([("their logs", f"{self._plan.home}/logs/measure/"), *checks, repeat])
 
     def _shown(self) -> list[str]:
         """The report's path, its dataset, its changed verdicts, and the next commands."""
-        pdf = self.root / self._report
+        pdf = self._root / self._report
         if not pdf.is_file():
             return []
         import pikepdf  # needed only at the end, if there is a report
@@ -393,7 +367,7 @@ class CallProgress:
         own = results_of(LOCAL, self._benchmark) / pdf.name
         if self._is_local and dataset_folder(DATA, "h200", self._benchmark).is_dir():
             rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
-        elif not self._is_local and self.root.joinpath(own).is_file():
+        elif not self._is_local and self._root.joinpath(own).is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
             rows.append(("show that one again", self._report_call))
         return lines + _next_steps(rows)
@@ -406,26 +380,23 @@ class CallProgress:
             lines.append(f"  {job.title}")
             for log in job.logs:
                 tail = self._log(log)[-TAIL_LINES:]
-                if not tail:
-                    lines.append(f"    {log} is empty")
-                elif tail in shown:
-                    lines.append(f"    {log} ends in the same lines")
-                else:
-                    lines += [f"    {log} ends:", *(f"      | {line}" for line in tail)]
+                state = "ends in the same lines" if tail in shown else "ends:"
+                lines.append(f"    {log} {state if tail else 'is empty'}")
+                lines += [f"      | {line}" for line in tail if tail not in shown]
                 shown.append(tail)
-        lines += [*self._old_report(), ""]
-        lines += [
+        advice = (
             "Mend what the log names, then make the same call again: what is finished is kept.",
             "All that Snakemake itself had to say is in .snakemake/log/; --verbose prints it.",
-        ]
-        return lines if failed else []
+        )
+        return [*lines, *self._old_report(), "", *advice] if failed else []
 
     def _old_report(self) -> list[str]:
-        pdf = self.root / self._report
-        if not self._concerns_report or self._report in _outputs(self._done) or not pdf.is_file():
+        pdf, made = self._root / self._report, _outputs(self._done)
+        concerned = self._report in (*self._command, *_outputs(self._jobs.values()))
+        if not concerned or self._report in made or not pdf.is_file():
             return []
-        made = datetime.fromtimestamp(pdf.stat().st_mtime)
-        return ["", f"{self._report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
+        when = datetime.fromtimestamp(pdf.stat().st_mtime)
+        return ["", f"{self._report} is still the old report, made on {when:%Y-%m-%d %H:%M}."]
 
     def _would_do(self) -> list[str]:
         """The runs and stages that a dry run would make."""

@@ -5,20 +5,10 @@ An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim t
 
 from __future__ import annotations
 
-from typing import Any
-
 from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.ladder.cases import CASES, Sizes, case_of
 from flashlab.benchmarks.ladder.costs import flops
-from flashlab.benchmarks.model import (
-    Benchmark,
-    Derived,
-    Metric,
-    Parameter,
-    Parameters,
-    Quantity,
-    texts,
-)
+from flashlab.benchmarks.model import Benchmark, Derived, Metric, Parameter, Quantity, texts
 
 # Parameters
 
@@ -42,10 +32,6 @@ TIME = Quantity("time", "ms", "lower")
 HOST_TIME = Quantity("host_time", "ms", "lower")
 RATE = Quantity("rate", "TFLOP/s", "higher")
 PART = Quantity("part", "ms", "lower")
-
-
-def _rate(parameters: Parameters, milliseconds: Any) -> Any:
-    return flops(parameters) / 1e9 / milliseconds
 
 
 PARTS = (
@@ -82,7 +68,10 @@ LADDER = Benchmark(
             texts("kernel 與複製的時間", "time of the kernel with its copies"),
         ),
         Metric("kernel_time", TIME, texts("kernel 時間", "kernel time")),
-        Metric("rate", RATE, texts("運算速率", "rate"), derived=Derived(("kernel_time",), _rate)),
+        Metric(
+            *("rate", RATE, texts("運算速率", "rate")),
+            derived=Derived(("kernel_time",), lambda run, ms: flops(run) / 1e9 / ms),
+        ),
         *map(_part, ("copy_in_time", "copy_out_time")),
         _part("process_time", "整個程式的時間", "time of the whole process"),
         *(_part(f"process_{name}") for name in PARTS),
