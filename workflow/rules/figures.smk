@@ -33,7 +33,7 @@ rule figures:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=HOME,
+        results=lambda wildcards: HOME,
         ceilings=CEILINGS,
     message:
         "Drawing the figures"

@@ -16,7 +16,7 @@ rule observations:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=HOME,
+        results=lambda wildcards: HOME,
         ceilings=CEILINGS,
     message:
         "Observing what the report says"

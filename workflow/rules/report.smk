@@ -34,7 +34,7 @@ rule report:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=HOME,
+        results=lambda wildcards: HOME,
         ceilings=CEILINGS,
         command="report",
     message:
@@ -76,7 +76,7 @@ rule publish_pdf:
         f"{HOME}/logs/publish_pdf.log",
     localrule: True
     params:
-        results=HOME,
+        results=lambda wildcards: HOME,
     message:
         f"Writing report/{REPORT}.pdf"
     shell:
@@ -93,7 +93,8 @@ PUBLISHED = {
 
 rule publish:
     input:
-        lambda wildcards: PUBLISHED[wildcards.file],
+        rendered=lambda wildcards: PUBLISHED[wildcards.file][0],
+        shown=lambda wildcards: PUBLISHED[wildcards.file][1:],
     output:
         "report/{file}",
     log:
@@ -104,4 +105,4 @@ rule publish:
     message:
         "Writing report/{wildcards.file}"
     shell:
-        "cp {input[0]:q} {output:q} > {log:q} 2>&1"
+        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"

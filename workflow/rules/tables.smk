@@ -18,7 +18,7 @@ rule tables:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=HOME,
+        results=lambda wildcards: HOME,
         ceilings=CEILINGS,
     message:
         "Tabulating the records"
