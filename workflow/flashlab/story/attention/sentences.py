@@ -26,7 +26,7 @@ PACKED: tuple[Kind, ...] = (time.time, keys.packed, lesson.missing, lesson.odd)
 LINES = ("take", "mask_take")
 """The kinds that are an experiment's line on page one, too."""
 
-ONLY_LINES = ("take_two", "take_even")
+ONLY_LINES = ("take_two", "take_even", "take_peaks")
 """Those whose numbers or verdicts an experiment's paragraph has already."""
 
 
