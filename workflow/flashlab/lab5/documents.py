@@ -85,9 +85,13 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = value
         elif isinstance(value, dict) and pass_of(key):
             found |= {f"{key}.{k}": v for k, v in value.items()}
-        elif isinstance(value, dict) and flat(value) == value and not is_like_a_result(value):
+        elif isinstance(value, dict) and _is_plain(value) and not is_like_a_result(value):
             found = {**value, **found}
     return found
+
+
+def _is_plain(document: Mapping[str, Any]) -> bool:
+    return not any(isinstance(value, (dict, list)) for value in document.values())
 
 
 def numbers_in(values: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any, str]]:
@@ -128,7 +132,7 @@ def _results_within(path: str, document: Any, above: dict[str, Any]) -> Iterator
         parts = {str(i): part for i, part in enumerate(document, start=1)}
     elif isinstance(document, dict):
         plain = flat(document)
-        if is_like_a_result(document) or (plain == document and says_out_of_memory(plain)):
+        if is_like_a_result(document) or (_is_plain(document) and says_out_of_memory(plain)):
             yield path, {**above, **document}
             return
         parts, above = document, {**above, **plain}

@@ -112,7 +112,9 @@ class Folder:
     ignored: dict[str, str] = field(default_factory=dict)
 
 
-def _numbers_of(found: Mapping[tuple[str, str], tuple[str, Any, str]], keys: str) -> list[float]:
+def _numbers_of(
+    found: Mapping[tuple[str, str], tuple[str, Any, str]], document: Mapping[str, Any]
+) -> list[float]:
     """The memory, and the time and rate of each pass, in the script's units.
 
     UnsoundFileError where one is missing, with the keys seen and wanted, is none, or out of range.
@@ -121,7 +123,8 @@ def _numbers_of(found: Mapping[tuple[str, str], tuple[str, Any, str]], keys: str
     for which, kind in [("", MEMORY), *((each, kind) for kind in (TIME, RATE) for each in PASSES)]:
         if (which, kind) not in found:
             wanted = ".".join(filter(None, (which, kind)))
-            raise UnsoundFileError("form.missing_key", key=wanted, seen=keys)
+            seen = documents.keys_of(document)
+            raise UnsoundFileError("form.missing_key", key=wanted, seen=seen)
         (key, given, factor), (low, high) = found[which, kind], RANGES[kind]
         if type(given) not in (int, float):
             shown = json.dumps(given, ensure_ascii=False)[:40]
@@ -191,7 +194,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     FlashLab record, or has numbers though it states that there are none.
     """
     record, values = document.get("record", {}), documents.flat(document)
-    has_run_out = documents.says_out_of_memory(values)
+    has_run_out = "record" not in document and documents.says_out_of_memory(values)
     is_like, of = documents.is_like_a_result(document), ATTENTION.name
     if not is_like and not has_run_out:
         return None
@@ -213,7 +216,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         is_run = {*words.SIZES} & result.told.keys() or is_like
         return replace(result, status=words.OUT_OF_MEMORY) if is_run else None
     found = documents.numbers_in(values)
-    memory, *numbers = _numbers_of(found, documents.keys_of(document))
+    memory, *numbers = _numbers_of(found, document)
     seconds, rates = numbers[: len(PASSES)], numbers[len(PASSES) :]
     return replace(
         result,
