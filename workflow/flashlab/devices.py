@@ -38,7 +38,6 @@ class Device:
         cublas_workspaces: bytes of PyTorch's two cuBLAS workspaces; None where not established.
         shared_rate: bytes a second between all multiprocessors and their shared memories.
         issue_rate: instructions of warps a second that all multiprocessors can issue.
-        source: where rates, bandwidth and memory size are stated.
     """
 
     name: str
@@ -50,7 +49,6 @@ class Device:
     cublas_workspaces: int | None
     shared_rate: float
     issue_rate: float
-    source: str
 
 
 @cache
@@ -71,7 +69,6 @@ def known_devices() -> tuple[Device, ...]:
                 cublas_workspaces=int(row["cublas_workspaces_bytes"] or 0) or None,
                 shared_rate=cycles * int(row["shared_bytes"]),
                 issue_rate=cycles * int(row["issued"]),
-                source=row["source"],
             )
             devices.append(device)
     return tuple(devices)

@@ -127,20 +127,6 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class Account:
-    """The parts of an exact metric's value, by a model.
-
-    `parts` gives the value of each part by its name, from the arguments of an exact model; the
-    parts add up to the value, also where that is exact only up to the allocator's rounding. None
-    for a run that the model does not describe. `capacity` is how much a device of this name holds,
-    in the metric's unit, None where that is not known.
-    """
-
-    parts: Callable[..., Mapping[str, float] | None]
-    capacity: Callable[[str | None], float | None]
-
-
-@dataclass(frozen=True)
 class Metric:
     """One measured or derived quantity of a run.
 
@@ -158,7 +144,6 @@ class Metric:
     part: Texts = field(default_factory=dict)
     derived: Derived | None = None
     work: Callable[[Parameters], float] | None = None
-    account: Account | None = None
     optional: bool = False
     only_shown: bool = False
 

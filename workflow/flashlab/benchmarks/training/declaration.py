@@ -49,7 +49,6 @@ RATE = Quantity("rate", "TFLOP/s", "higher", logarithmic=False)
 TOKENS = Quantity("tokens", "ktoken/s", "higher", logarithmic=False)
 STARTUP = Quantity("startup", "s", "lower", texts("啟動", "Start"), once=True)
 ENERGY = Quantity("energy", "J", "lower", once=True)
-POWER = Quantity("power", "W", "lower", once=True)
 BUSY = Quantity("busy", "ms", "lower", once=True)
 KERNELS = Quantity("kernels", "1", "lower", once=True)
 MEMORY = Quantity(
@@ -123,12 +122,6 @@ TRAINING = Benchmark(
             optional=True,
         ),
         Metric("energy", ENERGY, texts("每次迭代的能量", "energy per iteration"), optional=True),
-        Metric(
-            "power",
-            POWER,
-            texts("平均功率", "average power"),
-            derived=Derived(("energy", "iteration_time"), lambda _, joules, ms: 1e3 * joules / ms),
-        ),
         Metric(
             "gpu_busy_time",
             BUSY,

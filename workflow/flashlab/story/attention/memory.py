@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flashlab.analysis.frames import Sweep, number
+from flashlab.benchmarks.attention.declaration import memory_capacity, memory_parts
 from flashlab.devices import find_device, known_devices
 from flashlab.runs import Run
 from flashlab.story.attention import roles
@@ -31,8 +32,8 @@ def parts(s: Sweep, name: str, at: int, length: int | None = None) -> Mapping[st
     None where it does not give what was measured. A GPU that is not known, as in an imported
     folder, has the workspaces of one that is.
     """
-    metric, run = s.data.benchmark.metric(MEMORY), s.run(name, at)
-    if metric.account is None or run is None:
+    run = s.run(name, at)
+    if run is None:
         return None
     run = {**run, "implementation": name}
     given = Run.of(s.data.benchmark, run)
@@ -40,9 +41,9 @@ def parts(s: Sweep, name: str, at: int, length: int | None = None) -> Mapping[st
     own = str(run["device_name"])
     measured = number(s.medians(MEMORY), at, name)
     for device in [own] if find_device(own) else [each.name for each in known_devices()]:
-        found = metric.account.parts(given, str(run["provider"]), device)
+        found = memory_parts(given, str(run["provider"]), device)
         if found and math.isclose(sum(found.values()), measured, rel_tol=1e-9):
-            return metric.account.parts(longer, str(run["provider"]), device)
+            return memory_parts(longer, str(run["provider"]), device)
     return None
 
 
@@ -53,11 +54,10 @@ def limit(s: Sweep) -> dict[str, Any] | None:
     """
     base, names = s.data.baseline, roles.subjects(s)
     at = roles.ends(s, [base], MEMORY)
-    metric = s.data.benchmark.metric(MEMORY)
-    if s.symbol != "N" or not at or metric.account is None or s.runs.batch_size.nunique() > 1:
+    if s.symbol != "N" or not at or s.runs.batch_size.nunique() > 1:
         return None
     device = str((s.run(base, at[1]) or {})["device_name"])
-    capacity, length = metric.account.capacity(device), 2 * at[1]
+    capacity, length = memory_capacity(device), 2 * at[1]
 
     def needed(name: str) -> float:
         return sum((parts(s, name, at[1], length) or {"unknown": math.nan}).values())
