@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, module_name, renewed
 
-from flashlab.report.software import STAGES
+from flashlab.report.attachments import STAGES
 from flashlab.sources import PACKAGE, imports, sources_of
 
 
@@ -37,7 +37,7 @@ PUBLIC = """
     benchmarks.attention.shape benchmarks.implementations config devices files forks labels
     lab5 lab5.assigning lab5.checks lab5.documents lab5.importing lab5.possible lab5.results
     lab5.said lab5.words plan plan.datasets plan.experiments plan.make plan.runs plan.value
-    records report.attached report.document report.rebuild report.render report.software runs
+    records report.attachments report.document report.rebuild report.render runs
     telling.glyphs untrusted
 """
 """The modules that a package beside flashlab may import: readers, renderers and the plan."""

@@ -34,9 +34,8 @@ from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import json_text
 from flashlab.plan.experiments import experiments_of, protocol_of
 from flashlab.report import attached
-from flashlab.report.attachments import manifest_of
+from flashlab.report.attachments import manifest_of, software
 from flashlab.report.rebuild import rebuild
-from flashlab.report.software import software
 from flashlab.sources import PACKAGE
 from flashlab_grading import verification
 from flashlab_grading.verification import UnsoundPdfError, attachments_of

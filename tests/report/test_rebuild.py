@@ -10,7 +10,7 @@ import pytest
 
 from flashlab.records import Record
 from flashlab.report import rebuild
-from flashlab.report.attached import AttachmentError
+from flashlab.report.rebuild import AttachmentError
 from flashlab.runs import Run
 
 Build = Callable[..., Record]

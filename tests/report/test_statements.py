@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flashlab.report.evidence import statement_lines
+from flashlab.report.content import statement_lines
 from flashlab.story.observation import read_observations
 
 

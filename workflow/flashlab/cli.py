@@ -32,7 +32,7 @@ COMMANDS = {
     "experiments --tables --ceilings --languages --output --overview",
     "report": "flashlab.report.render:write_report --config --results --ceilings --output",
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
-    "statements": "flashlab.report.evidence:print_statements results --language",
+    "statements": "flashlab.report.content:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
     "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass --seconds "
     "--margin --timeout --json",

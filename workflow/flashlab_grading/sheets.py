@@ -156,9 +156,8 @@ def to_html(
     A table of the class, then what did not pass in each submission, the most urgent first. `loose`
     are the files that are in none.
     """
-    from flashlab.report.document import TAGS
+    from flashlab.report.document import TAGS, TEMPLATES
     from flashlab.report.render import templates
-    from flashlab.report.software import TEMPLATES
 
     def place(own: Submission) -> tuple[int, ...]:
         return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in OWN_CHECKS)
@@ -182,8 +181,8 @@ def to_html(
 
 def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path) -> None:
     """Grade what the order names, and write the two CSV files and the PDF."""
+    from flashlab.report.document import TEMPLATES
     from flashlab.report.render import to_pdf
-    from flashlab.report.software import TEMPLATES
 
     order = read_json(order_file)
     names, loose = find_submissions(order["submissions"])

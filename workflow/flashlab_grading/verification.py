@@ -28,8 +28,15 @@ from pikepdf import Array, Dictionary, Name, Pdf, Stream, String
 
 from flashlab.files import open_atomically, read_json
 from flashlab.lab5.results import Folder, take
-from flashlab.report.attached import CONFIG, AttachmentError, attachment, parsed, read_records
-from flashlab.report.rebuild import other_software, rebuild
+from flashlab.report.attachments import CONFIG
+from flashlab.report.rebuild import (
+    AttachmentError,
+    attachment,
+    other_software,
+    parsed,
+    read_records,
+    rebuild,
+)
 from flashlab.untrusted import UnsoundFileError, read_bounded
 from flashlab_grading.checks import GradingError
 from flashlab_grading.sheets import escaped, grouped, told

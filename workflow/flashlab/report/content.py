@@ -16,7 +16,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.frames import Dataset, Sweep, read_dataset
 from flashlab.benchmarks.implementations import PACKED_TWIN
-from flashlab.files import read_json
+from flashlab.files import canonical, read_json
 from flashlab.labels import LANGUAGES, messages
 from flashlab.plan.experiments import figures_of
 from flashlab.plan.plan_files import (
@@ -27,7 +27,6 @@ from flashlab.plan.plan_files import (
 )
 from flashlab.remarks import Remark as OwnRemark
 from flashlab.report import records as of_records
-from flashlab.report.choosing import maps
 from flashlab.report.document import (
     Beside,
     Block,
@@ -47,10 +46,9 @@ from flashlab.report.document import (
     in_both,
     says,
 )
-from flashlab.report.ladder import ladder_tables
+from flashlab.report.own_tables import ladder_tables, training_tables
 from flashlab.report.remarks import rendered
-from flashlab.report.tables import WIDE, front_table, headline_table, label_of, table_of
-from flashlab.report.training import training_tables
+from flashlab.report.tables import WIDE, front_table, headline_table, label_of, maps, table_of
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
 from flashlab.telling.glyphs import legible
@@ -396,3 +394,26 @@ class _Composer:
         yield Section("environment", blocks, says("section.environment"), "", "long")
         runs: list[Block] = [of_records.runs_table(data, records)]
         yield Section("runs", runs, says("section.runs"), "", "screen")
+
+
+# The evidence
+
+
+def print_statements(results: Path, language: str) -> None:
+    """Print the observations of a dataset's report, in its order."""
+    story = read_json(results / "plan" / "config.json")["benchmark"]
+    print(*statement_lines(read_observations(results / OBSERVATIONS), story, language), sep="\n")
+
+
+def statement_lines(
+    observations: Sequence[Observation], story: str, language: str
+) -> Iterator[str]:
+    """A line for each observation, and below it an indented one for each row of its evidence.
+
+    An observation without rows rests on its facts, which are counted or exact.
+    """
+    for each in observations:
+        where = ": ".join([each.section or "page one", each.name])
+        yield f"[{where}] {sentence(each, language, story)}"
+        for row in each.evidence or [each.facts]:
+            yield f"  {canonical(row)}"

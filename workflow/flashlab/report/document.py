@@ -19,6 +19,8 @@ from markupsafe import Markup
 from flashlab.benchmarks.model import Benchmark
 from flashlab.labels import LANGUAGES, message, messages
 
+TEMPLATES = Path(__file__).parents[3] / "templates"
+
 Text = Mapping[str, str]
 """The same in each language."""
 

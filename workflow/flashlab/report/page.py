@@ -15,8 +15,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from flashlab.report.document import Figure
-from flashlab.report.software import TEMPLATES
+from flashlab.report.document import TEMPLATES, Figure
 from flashlab.telling.glyphs import FONTS
 
 TEXT_POINTS = 180 / 25.4 * 72

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,7 +24,8 @@ from urllib.parse import unquote, urlsplit
 import jinja2
 import pydyf
 import weasyprint.svg
-from markupsafe import Markup
+from markupsafe import Markup, escape
+from PIL import ImageFont
 from weasyprint import CSS, HTML, Attachment, Document
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
@@ -33,10 +34,8 @@ from flashlab.files import open_atomically, read_json
 from flashlab.remarks import read_remarks
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
-from flashlab.report.document import TAGS, Report, Text, says
+from flashlab.report.document import TAGS, TEMPLATES, Report, Text, says
 from flashlab.report.page import Page
-from flashlab.report.software import TEMPLATES
-from flashlab.report.typography import typeset
 from flashlab.telling.compiled import bytecode_cache
 from flashlab.telling.glyphs import FONTS
 
@@ -109,6 +108,56 @@ def rendering() -> Iterator[None]:
         )
 
 
+# Texts
+
+NO_BREAK = "\u00a0"
+
+_EQUATION = re.compile(r"\b([A-Za-zα-ω]) (=|×|≥|≤) (?=[\d.]|[A-Za-z]\b)")
+_SIZE = re.compile(r"\b([A-Zd]) (?=\d)")
+_NUMBERED = re.compile(r"\b(Table|Figure|表|圖) (?=S?\d)")
+_QUANTITY = re.compile(r"(?<=\d) (?=(?:ms|MiB|GiB|GB/s|GB|TFLOP/s|s)\b|倍|次方)")
+
+# The font sets curved quotation marks as wide as a Han character, in whatever language.
+_STRAIGHT = str.maketrans("“”‘’", "\"\"''")
+_UNIT = re.compile(r"\([A-Za-z]+/[a-z]+\)")
+_PAIR = re.compile("([，。、；：？！」』）〕】》])([，。、；：？！「」『』（）〔〕【】《》])")
+_FIRST = re.compile(r"^(.*?(?:。|\.(?= [A-Z])|$))", re.DOTALL)
+
+
+def unbroken(text: str) -> str:
+    """A text without a line break in ``N = 1024`` or ``N 1024``, in a quantity, in ``Table 1``."""
+    numbered = _NUMBERED.sub(rf"\1{NO_BREAK}", text)
+    sized = _SIZE.sub(rf"\1{NO_BREAK}", numbered)
+    return _QUANTITY.sub(NO_BREAK, _EQUATION.sub(rf"\1{NO_BREAK}\2{NO_BREAK}", sized))
+
+
+def typeset(text: str, language: str) -> Markup:
+    """A text as it is set: escaped, with what WeasyPrint does not know.
+
+    Equations and units are unbroken. English quotation marks are straight, and of two full-width
+    marks in a row, such as ``）：``, the first is set half as wide.
+    """
+    chinese = language == "zh_TW"
+    escaped = escape(unbroken(text if chinese else text.translate(_STRAIGHT)))
+    # Neither units nor marks are part of an entity, so that what was escaped stays escaped.
+    whole = _UNIT.sub(r'<span class="unit">\g<0></span>', str(escaped))
+    pair = '<span class="pair"><span class="half">\\1</span>\\2</span>'
+    return Markup(_PAIR.sub(pair, whole) if chinese else whole)
+
+
+def _led(text: Markup) -> Markup:
+    """A paragraph with its first sentence in bold."""
+    return Markup(_FIRST.sub(r"<b>\1</b>", str(text), count=1))
+
+
+def _told(text: Text, languages: Sequence[str]) -> list[str]:
+    """A text in each of some languages, without those that are alike."""
+    return list(dict.fromkeys(text[language] for language in languages))
+
+
+# The document
+
+
 @cache
 def templates(folder: Path) -> jinja2.Environment:
     """The templates in a folder: every text is escaped, an undefined variable is an error."""
@@ -124,19 +173,6 @@ def templates(folder: Path) -> jinja2.Environment:
     return environment
 
 
-def _told(text: Text, languages: Sequence[str]) -> list[str]:
-    """A text in each of some languages, without those that are alike."""
-    return list(dict.fromkeys(text[language] for language in languages))
-
-
-_FIRST = re.compile(r"^(.*?(?:。|\.(?= [A-Z])|$))", re.DOTALL)
-
-
-def _led(text: Markup) -> Markup:
-    """A paragraph with its first sentence in bold."""
-    return Markup(_FIRST.sub(r"<b>\1</b>", str(text), count=1))
-
-
 def to_html(report: Report, page: Page | None = None) -> str:
     """The report as HTML for WeasyPrint, or with `page` as a web page.
 
@@ -149,17 +185,8 @@ def to_html(report: Report, page: Page | None = None) -> str:
     return html
 
 
-def document_of(html: str, results: Path) -> HTML:
-    """A document whose files are in `results`, where its paths begin, or in templates/."""
-    return HTML(
-        string=html,
-        base_url=f"{results.resolve().as_uri()}/",
-        url_fetcher=ProjectFetcher((TEMPLATES, results)),
-    )
-
-
 def own_fonts() -> FontConfiguration:
-    """Fonts for a document: those that its style sheet names, and no system fonts."""
+    """Fonts for a document: those that its style sheets name, and no system fonts."""
     before = os.environ.get("FONTCONFIG_FILE")
     os.environ["FONTCONFIG_FILE"] = str(NO_SYSTEM_FONTS)
     try:
@@ -180,10 +207,11 @@ def to_pdf(
 ) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing.
 
-    Its `styles` are sheets in templates/. Compressing megabytes of samples takes seconds, in which
-    another core lays out the pages.
+    Its own files are in `results`, where its paths begin, its `styles` in templates/. Compressing
+    megabytes of samples takes seconds, in which another core lays out the pages.
     """
-    fonts, document = own_fonts(), document_of(html, results)
+    fonts, fetcher = own_fonts(), ProjectFetcher((TEMPLATES, results))
+    document = HTML(string=html, base_url=f"{results.resolve().as_uri()}/", url_fetcher=fetcher)
     sheets = [CSS(filename=TEMPLATES / name, font_config=fonts) for name in styles]
     with rendering(), ThreadPoolExecutor(max_workers=1) as beside:
         # 3% larger than by pydyf, which takes three times as long.
@@ -199,18 +227,16 @@ def to_pdf(
                     each.compress = False
                     each.extra["Filter"] = "/FlateDecode"
 
-        dates = {"created": created, "modified": created}
         attachments = [
             Attachment(
                 **{"string": file.content, "name": file.name, "description": file.name},
-                **{"relationship": file.relationship, **dates},
+                **{"relationship": file.relationship, "created": created, "modified": created},
             )
             for file in files
         ]
         options = {"pdf_variant": "pdf/a-3a", "optimize_images": False, "attachments": attachments}
         rendered = document.render(font_config=fonts, stylesheets=sheets, **options)
-        pdf: bytes = rendered.write_pdf(finisher=compress_once, **options)
-    return pdf
+        return bytes(rendered.write_pdf(finisher=compress_once, **options))
 
 
 def write_report(
@@ -244,11 +270,14 @@ def write_page(config_file: Path, results: Path, ceilings: Path | None, output: 
         file.write(page.complete(to_html(report, page)))
 
 
-# WeasyPrint makes a transparency group of a text with another anchor than its start. That takes 200
-# bytes, and some viewers cut off its left edge at a low zoom.
+# The texts of figures: WeasyPrint makes a transparency group of a text with another anchor than its
+# start. That takes 200 bytes, and some viewers cut off its left edge at a low zoom.
 
 SHARES = {"middle": 0.5, "end": 1.0}
 """The share of a text that is to the left of its anchor."""
+
+UNITS = 1000
+"""Of the report's fonts in an em, so that advances are whole."""
 
 _ANCHORED = re.compile(
     r'<text style="([^"]*?)text-anchor: (middle|end)(?:; )?([^"]*)" x="([-\d.]+)"( y="[-\d.]+")'
@@ -260,22 +289,16 @@ _FONT_SIZE = re.compile(r"font-size: ([\d.]+)px")
 
 
 @cache
-def _advance(weight: str) -> Callable[[str], float]:
-    """The function from a character of the report's font to its advance, as a share of its size."""
-    from fontTools.ttLib import TTFont
-
-    with TTFont(FONTS / f"NotoSansTC-{weight}.ttf", lazy=True) as font:
-        font.setGlyphOrder([str(number) for number in range(font["maxp"].numGlyphs)])
-        glyphs, widths = font.getBestCmap(), font["hmtx"].metrics
-        units = font["head"].unitsPerEm
-    return lambda character: widths[glyphs[ord(character)]][0] / units
+def _font(weight: str) -> ImageFont.FreeTypeFont:
+    file = FONTS / f"NotoSansTC-{weight}.ttf"
+    return ImageFont.truetype(file, UNITS, layout_engine=ImageFont.Layout.BASIC)
 
 
 def _from_its_start(match: re.Match[str]) -> str:
     before, anchor, after, x, y, text = match.groups()
     style = before + after
-    advance = _advance("Bold" if "font-weight: 700" in style else "Regular")
-    width = float(_FONT_SIZE.findall(style)[0]) * sum(map(advance, unescape(text)))
+    font = _font("Bold" if "font-weight: 700" in style else "Regular")
+    width = float(_FONT_SIZE.findall(style)[0]) * font.getlength(unescape(text)) / UNITS
     return f'<text style="{style}" x="{float(x) - SHARES[anchor] * width:.4f}"{y}>{text}</text>'
 
 
