@@ -12,7 +12,7 @@ import pikepdf
 import pytest
 
 from flashlab.analysis.experiment import DERIVED, TABLES
-from flashlab.report.software import software
+from flashlab.report.attachments import software
 
 EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ from flashlab.report.document import (
 )
 from flashlab.report.own_tables import ladder_tables, training_tables
 from flashlab.report.remarks import rendered
-from flashlab.report.tables import WIDE, front_table, headline_table, label_of, maps, table_of
+from flashlab.report.tables import WIDE, Tables, label_of, maps, tables_of
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
 from flashlab.telling.glyphs import legible
@@ -62,11 +63,11 @@ SPEEDS = "speedups-"
 COUNTERS = "profile"
 """The id of the figure of a ladder's counters, which its first experiment tells of."""
 
-OWN_TABLES: Mapping[str, Callable[[Dataset], Mapping[str | None, Sequence[Table]]]] = {
+OWN_TABLES: Mapping[str, Callable[[Dataset], Tables]] = {
     "ladder": ladder_tables,
     "training": training_tables,
 }
-"""The tables of the reports that have their own, by experiment; those of page one by None."""
+"""The tables of the reports that have their own."""
 
 _logger = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class _Composer:
     data: Dataset
     records: pd.DataFrame
     remarks: Sequence[OwnRemark]
-    _tables: int = 0
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def report(self) -> Report:
         author, experiments = self.config.get("author", {}), map(self._experiment, self.experiments)
@@ -123,21 +124,15 @@ class _Composer:
 
     @cached_property
     def told(self) -> Mapping[str, Texts]:
-        """All that is said, by language."""
-        story, refs = self.data.benchmark.name, self._refs()
-        return {each: paragraphs(self.observations, each, refs, story) for each in LANGUAGES}
-
-    def _refs(self) -> dict[str, dict[str, str]]:
-        """The numbers of the table and figures of each experiment, for sentences to point to."""
-        found: dict[str, dict[str, str]] = {}
-        number = len(self.front_tables) + 1
+        """All that is said, by language, with pointers to tables and figures."""
+        refs = {}
         for s in self.experiments:
-            figures = {
-                f["quantity"]: self.numbers[s.name, f["id"]] for f in s.plan["figures"][::-1]
-            }
-            found[s.name] = figures | ({"table": str(number)} if self.tables[s.name] else {})
-            number += len(self.tables[s.name])
-        return found
+            first = [("table", str(table.number)) for table in self.tables[s.name][:1]]
+            drawn = s.plan["figures"][::-1]
+            refs[s.name] = {f["quantity"]: self.figures[s.name, f["id"]] for f in drawn}
+            refs[s.name] |= dict(first)
+        story = self.data.benchmark.name
+        return {each: paragraphs(self.observations, each, refs, story) for each in LANGUAGES}
 
     def _in_each(self, told: Callable[[Texts], str]) -> Text:
         return {language: told(self.told[language]) for language in LANGUAGES}
@@ -145,21 +140,27 @@ class _Composer:
     # The experiments
 
     @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The numbers of the configured experiments, of which an imported folder may lack some."""
+        return {each["name"]: n for n, each in enumerate(self.config["experiments"], start=1)}
+
+    @cached_property
     def experiments(self) -> list[Sweep]:
-        """Those of the configuration, of which an imported folder may lack some."""
-        configured = [each["name"] for each in self.config["experiments"]]
-        return [s for s in self.data.sweeps if s.name in configured]
+        return [s for s in self.data.sweeps if s.name in self.places]
+
+    def _numbered(self, table: Table) -> Table:
+        return replace(table, number=next(self._numbers))
 
     @cached_property
-    def tables(self) -> Mapping[str, Sequence[Table]]:
-        """The tables of each experiment."""
-        if self.own_tables:
-            return {s.name: self.own_tables.get(s.name, ()) for s in self.experiments}
-        made = {s.name: table_of(s) for s in self.experiments}
-        return {name: [table] if table else [] for name, table in made.items()}
+    def tables(self) -> Tables:
+        """The tables of page one, by None, and of each experiment, numbered in this order."""
+        own = OWN_TABLES.get(self.data.benchmark.name)
+        made = (own and own(self.data)) or tables_of(self.data, self.titles)
+        names = (None, *(s.name for s in self.experiments))
+        return {name: [*map(self._numbered, made.get(name, ()))] for name in names}
 
     @cached_property
-    def numbers(self) -> dict[tuple[str, str], str]:
+    def figures(self) -> dict[tuple[str, str], str]:
         """The number of each figure, by experiment and id: 1, 2, … and S1, S2, … of supplements.
 
         What an imported folder lacks has its numbers all the same.
@@ -179,26 +180,6 @@ class _Composer:
         return drawn
 
     @cached_property
-    def own_tables(self) -> Mapping[str | None, Sequence[Table]]:
-        make = OWN_TABLES.get(self.data.benchmark.name)
-        return make(self.data) if make else {}
-
-    def _numbered(self, table: Table) -> Table:
-        self._tables += 1
-        return replace(table, label=says("table.label", number=self._tables))
-
-    def _experiment(self, s: Sweep) -> Section:
-        number = 1 + [each["name"] for each in self.config["experiments"]].index(s.name)
-        told = self._in_each(lambda texts: texts.sections.get(s.name, ""))
-        if not s.names:
-            told = says("section.no_numbers", count=len(s.plan["runs"]))
-        tables = [*map(self._numbered, self.tables[s.name])]
-        blocks = [*chapter(told, tables, [*self._figures(s)]), *self._remarks(s.name)]
-        kind = " ".join(["begin"] * (number == 1) + ["wide"] * (len(s.names) >= WIDE))
-        title = says("experiment", number=number, title=self.titles[s.name])
-        return Section(f"experiment-{s.name}", blocks, title, self._setting(s), kind)
-
-    @cached_property
     def titles(self) -> Mapping[str, Text]:
         return {
             name: {e: legible(of[e], f"experiment {name}: title.{e}") for e in LANGUAGES}
@@ -206,26 +187,35 @@ class _Composer:
             if of  # the headline has none
         }
 
+    def _experiment(self, s: Sweep) -> Section:
+        number, told = self.places[s.name], self._in_each(lambda of: of.sections.get(s.name, ""))
+        if not s.names:
+            told = says("section.no_numbers", count=len(s.plan["runs"]))
+        blocks = chapter(told, self.tables[s.name], [*self._figures(s)])
+        kind = " ".join(["begin"] * (number == 1) + ["wide"] * (len(s.names) >= WIDE))
+        title = says("experiment", number=number, title=self.titles[s.name])
+        blocks += self._remarks(s.name)
+        return Section(f"experiment-{s.name}", blocks, title, self._setting(s), kind)
+
     def _setting(self, s: Sweep) -> Markup:
         """What is fixed, what varies along with the sweep, and the variants."""
         benchmark = self.data.benchmark
         swept = benchmark.parameter(self.data.swept[s.name])
-        complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
-        complete.sort(key=lambda run: run[swept.name])
-        runs = pd.DataFrame(complete)
-        sizes: dict[bool, list[str]] = {True: [], False: []}
-        variants: list[Markup] = []
-        for parameter in benchmark.stated(complete):
-            values = list(dict.fromkeys(runs[parameter.name]))
+        runs = [benchmark.all_parameters(run) for run in s.plan["runs"]]
+        runs.sort(key=lambda run: run[swept.name])
+        fixed, varying, variants = list[str](), list[str](), list[Markup]()
+        for parameter in benchmark.stated(runs):
+            values = list(dict.fromkeys(run[parameter.name] for run in runs))
             if parameter.is_variant and parameter.words:
                 words = [parameter.words[value] for value in sorted(values)]
                 variants.append(in_both({e: ", ".join(w[e] for w in words) for e in LANGUAGES}))
-            elif parameter.name != swept.name and not parameter.stands_for:
-                if swept.stands_for and len(values) > 1:
-                    continue  # a problem's own sizes
-                said = ", ".join(map(str, values))
-                sizes[len(values) == 1].append(f"{parameter.symbol} = {said}")
-        return Markup(" · ").join([", ".join(sizes[True] + sizes[False]), *variants])
+            elif parameter.name == swept.name or parameter.stands_for:
+                continue
+            elif len(values) == 1:
+                fixed.append(f"{parameter.symbol} = {values[0]}")
+            elif not swept.stands_for:  # else a problem's own sizes
+                varying.append(f"{parameter.symbol} = {', '.join(map(str, values))}")
+        return Markup(" · ").join([", ".join(fixed + varying), *variants])
 
     # Figures
 
@@ -235,26 +225,21 @@ class _Composer:
             yield self._across(COUNTERS)
         for figure in s.plan["figures"]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
-            number, caption = self.numbers[s.name, figure["id"]], self._caption(s, figure)
-            label, shows = (
-                says("figure", number=number),
-                self._shown(s, figure["quantity"], caption),
-            )
-            yield Figure(path, label, caption, shows)
+            label = says("figure", number=self.figures[s.name, figure["id"]])
+            caption = self._caption(s, figure)
+            yield Figure(path, label, caption, self._shown(s, figure["quantity"], caption))
 
     def _caption(self, s: Sweep, figure: Mapping[str, Any]) -> Text:
-        benchmark = self.data.benchmark
-        quantity = figure["quantity"]
-        known = messages(LANGUAGES[0], "report")
-        own = f"caption.{quantity}"
+        benchmark, quantity = self.data.benchmark, figure["quantity"]
+        known, own = messages(LANGUAGES[0], "report"), f"caption.{quantity}"
         names = figure["implementations"]
         if f"{benchmark.name}.{own}.one" in known and len(names) == 1 and s.is_switch:
             return says(f"{own}.one", benchmark, name=names[0])
         if f"{benchmark.name}.{own}" in known:
             return says(own, benchmark)
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
-        panels = () if curve else benchmark.panels(quantity)
-        labels = curve.labels if curve else panels[0].quantity.labels or panels[0].labels
+        panel = None if curve else benchmark.panels(quantity)[0]
+        labels = curve.labels if curve else panel.quantity.labels or panel.labels if panel else {}
         return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
 
     def _shown(self, s: Sweep, quantity: str, caption: Text) -> Text:
@@ -271,8 +256,7 @@ class _Composer:
         """A figure across experiments."""
         path = self.data.folder / "overview" / f"{figure}.svg"
         caption = says(f"caption.{figure}")
-        answer = self._in_each(lambda texts: texts.answer)
-        shows = {each: f"{caption[each]} {answer[each]}" for each in LANGUAGES}
+        shows = {each: f"{caption[each]} {self.told[each].answer}" for each in LANGUAGES}
         return Figure(path, says(f"{figure}.label"), caption, shows)
 
     def _remarks(self, experiment: str) -> list[Block]:
@@ -290,35 +274,23 @@ class _Composer:
 
     # Page one
 
-    @cached_property
-    def is_of_many(self) -> bool:
-        return any(len(s.names) > FEW for s in self.experiments)
-
-    @cached_property
-    def front_tables(self) -> list[Table]:
-        """The tables of page one: at the headline's setting, and of all experiments."""
-        if own := self.own_tables.get(None):
-            return [*own]
-        made = (headline_table(self.data), front_table(self.data, self.titles))
-        return [table for table in made if table]
-
     def _front(self) -> Iterator[Section]:
-        tables = [self._numbered(table) for table in self.front_tables]
-        lines: list[Block] = [self._lines()] if self.told[LANGUAGES[0]].lines else []
-        answer = self._in_each(lambda texts: texts.answer)
+        tables, answer = self.tables[None], self._in_each(lambda texts: texts.answer)
         blocks: list[Block] = [Prose(answer, "answer")] if any(answer.values()) else []
+        blocks += [*tables, *self._lines()]
         drawn = (each for each in self.drawn if not each.startswith(SPEEDS) and each != COUNTERS)
         across = [Figures([self._across(each)]) for each in drawn]
-        chosen = maps(self.data) if self.is_of_many else []
-        yield Section("key", [*blocks, *tables, *lines, *([] if chosen else across)])
+        is_of_many = any(len(s.names) > FEW for s in self.experiments)
+        chosen = maps(self.data) if is_of_many else []
+        yield Section("key", [*blocks, *([] if chosen else across)])
         if chosen:
             yield Section("overview", [*chosen, *across], says("section.overview"), "", "begin")
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> Iterator[Lines]:
         """A line an experiment."""
         lines = []
         for s in self.experiments:
-            text = {e: of.lines.get(s.name, "") for e, of in self.told.items()}
+            text = self._in_each(lambda of, name=s.name: of.lines.get(name, ""))  # type: ignore[misc]
             if not any(text.values()):
                 continue
             figure, title = f"{SPEEDS}{s.name}", self.titles[s.name]
@@ -327,19 +299,17 @@ class _Composer:
             drawn = Figure(path, says("figure", number=""), caption, caption)
             shown = drawn if figure in self.drawn else None
             lines.append(Line(f"experiment-{s.name}", title, text, shown))
-        return Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
+        if lines:
+            yield Lines(lines, says("lines.key") if any(line.figure for line in lines) else "")
 
     def _facts(self) -> Iterator[Words]:
         """Device, number format, versions, runs, dates, dataset; what the names stand for."""
         records = self.records
-        for column in ("device_name", "dtype"):
+        for column, before in (("device_name", ""), ("dtype", ""), ("torch", "torch ")):
             if found := of_records.distinct(records, column):
-                yield ", ".join(found)
-        if versions := of_records.distinct(records, "torch"):
-            yield f"torch {', '.join(versions)}"
+                yield before + ", ".join(found)
         counts = records.groupby("run").size()
-        processes = "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
-        yield says("front.runs", runs=len(counts), processes=processes)
+        yield says("front.runs", runs=len(counts), processes=of_records.ends(counts))
         beside = (s.plan["runs"] for s in self.data.beside if s.name != SUMMARY)
         if count := sum(map(len, beside)):
             yield says("front.others", count=count)
@@ -353,15 +323,14 @@ class _Composer:
 
     def _notices(self) -> Iterator[tuple[str, Text]]:
         """What is to be known first."""
-        data, told = self.data, self.told
         if self.config.get("quick"):
             yield "preview", says("quick")
-        for position, _ in enumerate(told[LANGUAGES[0]].notices):
-            yield "notice", {each: told[each].notices[position] for each in LANGUAGES}
-        if not len(data.runs):
+        for told in zip(*(self.told[each].notices for each in LANGUAGES), strict=True):
+            yield "notice", dict(zip(LANGUAGES, told, strict=True))
+        if not len(self.data.runs):
             yield "wrong", says("front.no_numbers", count=self.records.run.nunique())
-        if data.device == "cpu":
-            yield "notice", says("no_gpu", data.benchmark)
+        if self.data.device == "cpu":
+            yield "notice", says("no_gpu", self.data.benchmark)
         if of_records.disagreements(self.records):
             yield "notice", says("disagree")
 
@@ -400,13 +369,13 @@ class _Composer:
 
 
 def print_statements(results: Path, language: str) -> None:
-    """Print the observations of a dataset's report, in its order."""
+    """Print the observations of a dataset's report, in its order (`statement_lines`)."""
     story = read_json(results / "plan" / "config.json")["benchmark"]
     print(*statement_lines(read_observations(results / OBSERVATIONS), story, language), sep="\n")
 
 
 def statement_lines(
-    observations: Sequence[Observation], story: str, language: str
+    observations: Iterable[Observation], story: str, language: str
 ) -> Iterator[str]:
     """A line for each observation, and below it an indented one for each row of its evidence.
 

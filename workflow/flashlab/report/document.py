@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from markupsafe import Markup
 
@@ -84,17 +84,16 @@ class Table:
         groups: headings above those of the columns, each with the number of its columns; none, or
             over all columns.
         text: how many first columns are not numbers.
-        label: its number, and what it has, below it.
+        number: by which the text points to it.
         legend: what its signs mean.
         kind: the class that it is set in.
     """
 
-    part: ClassVar[str] = "table"
     columns: Sequence[Words]
     rows: Sequence[Row]
     groups: Sequence[tuple[Words, int]] = ()
     text: int = 1
-    label: Words = ""
+    number: int = 0
     legend: Sequence[Words] = ()
     kind: str = ""
 
@@ -127,7 +126,6 @@ class Figure:
 class Prose:
     """A paragraph in each language, in the order of the report's; `kind` is its class."""
 
-    part: ClassVar[str] = "prose"
     text: Text
     kind: str = ""
     only: Literal["", "first", "second"] = ""
@@ -137,7 +135,6 @@ class Prose:
 class Figures:
     """Figures side by side; where one stands alone, `beside` it the second language may."""
 
-    part: ClassVar[str] = "figures"
     figures: Sequence[Figure]
     beside: Text | None = None
 
@@ -156,7 +153,6 @@ class Line:
 class Lines:
     """A line an experiment."""
 
-    part: ClassVar[str] = "lines"
     lines: Sequence[Line]
     key: Words = ""
 
@@ -165,7 +161,6 @@ class Lines:
 class Columns:
     """Paragraphs with a heading each, a column a language."""
 
-    part: ClassVar[str] = "columns"
     paragraphs: Sequence[tuple[Text, Text]]
 
 
@@ -173,7 +168,6 @@ class Columns:
 class Remark:
     """The author's own words, by language."""
 
-    part: ClassVar[str] = "remark"
     by_language: Mapping[str, Markup]
 
 
@@ -181,7 +175,6 @@ class Remark:
 class Beside:
     """Tables side by side."""
 
-    part: ClassVar[str] = "beside"
     tables: Sequence[Table]
 
 

@@ -11,6 +11,7 @@ from flashlab.analysis.frames import Dataset
 from flashlab.labels import LANGUAGES
 from flashlab.numbers import percent, ratio, scaled, short, span_of, three, two
 from flashlab.report.document import Row, Table, Words, says
+from flashlab.report.tables import Tables
 from flashlab.story.ladder import COUNTED, HOST, KERNEL, MOVED, PROCESS, UNITS, Ladder, ladder_of
 from flashlab.story.speeds import EQUAL, UNDECIDED, Speed
 from flashlab.story.training import Alternative, Training, training_of
@@ -21,7 +22,7 @@ SIGNS = {EQUAL: "≈ ", UNDECIDED: "? "}
 MISSING = "×"
 
 
-def ladder_tables(data: Dataset) -> dict[str | None, Sequence[Table]]:
+def ladder_tables(data: Dataset) -> Tables:
     """The tables of page one and of each experiment; none of a simulator, which has no times."""
     d = None if data.device in data.benchmark.simulated else ladder_of(data)
     if d is None:
@@ -145,7 +146,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
 """The columns beside the name, below the headings of their groups; units stand for themselves."""
 
 
-def training_tables(data: Dataset) -> dict[str | None, Sequence[Table]]:
+def training_tables(data: Dataset) -> Tables:
     """Page one's table; none where the runs are no alternatives."""
     d = training_of(data)
     return {} if d is None else {None: [alternatives_table(d)]}

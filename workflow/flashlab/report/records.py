@@ -64,6 +64,11 @@ def shown(text: str, place: str) -> str:
     return cut(legible(text, place), LONGEST_TEXT)
 
 
+def ends(counts: pd.Series[int]) -> str:
+    """The least and the greatest of some counts, once where they are the same."""
+    return "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
+
+
 def distinct(records: pd.DataFrame, column: str) -> list[str]:
     """The values of a column, sorted, without the empty ones."""
     return [shown(each, f"records: {column}") for each in sorted({*records[column]} - {""})]
@@ -269,11 +274,10 @@ def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
     tables = [pd.read_csv(data.folder / "tables" / n / "metrics.csv") for n in data.plans]
     every = pd.concat(tables, ignore_index=True)
     known = every[every.metric.isin(sampled)].dropna(subset=["deviation"])
-    numbers = "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
     if known.empty:
-        yield says("method.processes.means", number=numbers)
+        yield says("method.processes.means", number=ends(counts))
         return
     largest = known.sort_values("deviation", kind="stable").iloc[-1]
     middle, most = (two(100 * float(x)) for x in (known.deviation.median(), largest.deviation))
-    name = str(largest.implementation)
-    yield says("method.processes", number=numbers, implementation=name, middle=middle, largest=most)
+    own = {"middle": middle, "largest": most, "number": ends(counts)}
+    yield says("method.processes", None, implementation=str(largest.implementation), **own)

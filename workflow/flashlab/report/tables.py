@@ -155,6 +155,17 @@ def table_of(s: Sweep) -> Table | None:
     return mask_table(s) if s.is_switch else sweep_table(s)
 
 
+Tables = Mapping[str | None, Sequence[Table]]
+"""Tables by experiment; those of page one by None."""
+
+
+def tables_of(data: Dataset, titles: Mapping[str, Text]) -> Tables:
+    """Page one's tables, at the headline's setting and of all experiments, and one of each."""
+    made: dict[str | None, list[Table | None]] = {s.name: [table_of(s)] for s in data.sweeps}
+    made[None] = [headline_table(data), front_table(data, titles)]
+    return {name: [table for table in of if table] for name, of in made.items()}
+
+
 @dataclass
 class _Columns:
     """Columns of a table of implementations, a group after the other."""
