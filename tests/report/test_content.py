@@ -17,7 +17,7 @@ from report.reading import cells, parts, proses, said, section, tables, texts
 from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.figures.style import COLOURS
 from flashlab.records import Measurement, Record
-from flashlab.report.document import Lines, Prose, Table
+from flashlab.report.document import Figures, Lines, Prose, Table
 from flashlab.report.records import LONGEST_TEXT
 
 
@@ -44,7 +44,7 @@ def test_figures_keep_their_numbers_where_an_experiment_is_missing(results: Any)
 
 
 def figures(of: Any) -> list[Any]:
-    return [figure for block in of.blocks if block.part == "figures" for figure in block.figures]
+    return [figure for block in parts(of, Figures) for figure in block.figures]
 
 
 def failures(report: Any) -> Any:
