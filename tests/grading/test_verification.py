@@ -33,9 +33,8 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import json_text
 from flashlab.plan.experiments import experiments_of, protocol_of
-from flashlab.report import attached
 from flashlab.report.attachments import manifest_of, software
-from flashlab.report.rebuild import rebuild
+from flashlab.report.rebuild import read_records, rebuild
 from flashlab.sources import PACKAGE
 from flashlab_grading import verification
 from flashlab_grading.verification import UnsoundPdfError, attachments_of
@@ -378,7 +377,7 @@ def test_a_sample_changed_is_found_by_tables_and_pages_and_all_data_made_anew_by
 
 def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_path: Path) -> None:
     name, data = "records.jsonl.gz", files["records.jsonl.gz"]
-    records = attached.read_records(files)
+    records = read_records(files)
     some = packed({x: record for x, record in records.items() if "flash2-b1-n64" not in x})
     one, mine = next(iter(records.values())), gzip.decompress(data).replace(b"Flash2", b"Mine")
     secret, fewer = {**small_config(), "baseline": "Secret"}, small_config()

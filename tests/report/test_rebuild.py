@@ -26,7 +26,7 @@ def attached(record_of: Build, run: Run, *processes: int) -> dict[str, object]:
 def test_the_processes_of_a_run_are_one_planned_run(
     run: Run, record_of: Build, tmp_path: Path
 ) -> None:
-    (entry,) = rebuild._write_records(attached(record_of, run, 2, 0, 1), tmp_path).values()
+    entry = rebuild._write_records(attached(record_of, run, 2, 0, 1), tmp_path)
     assert [part.process for part in entry] == [0, 1, 2]
     assert [part.path.name for part in entry] == ["1.json", "2.json", "0.json"]
 

@@ -1,4 +1,4 @@
-"""Remarks: the author's own Markdown files, and the images that they show.
+"""Remarks: the author's own Markdown files with the images that they show, and as HTML.
 
 An image is in the project's folder, named relative to the remark's own file. In a PDF a remark and
 its images have flat names (`remark_name`, `image_names`), which follow from the remark alone.
@@ -6,6 +6,10 @@ its images have flat names (`remark_name`, `image_names`), which follow from the
 
 from __future__ import annotations
 
+import base64
+import io
+import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +21,16 @@ from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from flashlab.pictures import SUFFIXES, Picture, PictureError, picture_of, suffix_of
+from flashlab.telling.glyphs import legible
 from flashlab.untrusted import UnsoundFileError, read_file
+
+POINTS = 10
+"""The size of a formula's letters, before it is scaled to the text around it."""
+
+_ABSOLUTE = re.compile(r"#|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+"""The beginning of an address that does not depend on where the remark is."""
+
+_logger = logging.getLogger(__name__)
 
 
 class RemarkError(Exception):
@@ -62,6 +75,10 @@ def image_names(experiment: str, language: str, addresses: Mapping[str, object])
     }
 
 
+def _path(address: str) -> str:
+    return unquote(urlsplit(address).path)
+
+
 # Markdown
 
 
@@ -89,10 +106,6 @@ def image_addresses(text: str) -> dict[str, int]:
             if token.type == "image":
                 lines.setdefault(str(token.attrs["src"]), line)
     return lines
-
-
-def _path(address: str) -> str:
-    return unquote(urlsplit(address).path)
 
 
 # Reading
@@ -135,13 +148,8 @@ def remark_of(
 ) -> Remark:
     """A remark with its images; RemarkError with a line for each that cannot be shown.
 
-    Args:
-        experiment: the experiment's name.
-        language: the language's code.
-        file: its name for messages.
-        content: the Markdown file.
-        picture: gives the image of an address and of a name (`image_names`), or raises
-            PictureError.
+    `file` names it in messages. `picture` gives the image of an address and of a name
+    (`image_names`), or raises PictureError.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -197,3 +205,92 @@ def remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
         beside = [Path(remark.file).parent / _path(address) for address in remark.images]
         files += [remark.file, *(path.as_posix() for path in beside)]
     return tuple(dict.fromkeys(files))
+
+
+# As HTML
+
+
+def _show_image(token: Token, image: Picture, name: str, place: str) -> None:
+    """Set an image's content in place of its address, and an alternative text if it has none."""
+    address = unquote(str(token.attrs["src"]))
+    token.attrs["src"] = image.data_url(name)
+    if not token.content.strip():
+        _logger.warning(
+            "%s: the image %s has no alternative text, and its name is read out instead; "
+            "write what it shows: ![…](%s)",
+            *(place, address, address),
+        )
+        token.children = [Token("text", "", 0, content=address.rpartition("/")[2])]
+
+
+def _drawn(formula: str) -> tuple[str, str]:
+    """A formula as Matplotlib sets it: the address of an image, and its style beside text.
+
+    Raises ValueError for what it cannot set.
+    """
+    # Few remarks have any, and these take half a second to import.
+    from matplotlib import rc_context
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.mathtext import math_to_image
+
+    if not formula.isascii():
+        raise ValueError(r"it must be ASCII; write \alpha for α, and words beside it")
+    image = io.BytesIO()
+    try:
+        with rc_context({"svg.hashsalt": "flashlab", "savefig.facecolor": "none"}):
+            font = FontProperties(size=POINTS, math_fontfamily="dejavusans")
+            depth = math_to_image(f"${formula}$", image, font, dpi=72, format="svg")
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(str(error).strip().rpartition("\n")[2]) from error
+    svg = re.sub(rb"<metadata>.*?</metadata>", b"", image.getvalue(), flags=re.DOTALL)
+    height = re.search(rb'height="([\d.]+)pt"', svg)
+    assert height
+    style = f"height: {float(height[1]) / POINTS:.3f}em; vertical-align: {-depth / POINTS:.3f}em"
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}", style
+
+
+def _set_formula(token: Token, place: str) -> None:
+    """Set an image in place of a formula, or a warning and what is written."""
+    formula = " ".join(token.content.split())
+    try:
+        address, style = _drawn(formula)
+    except ValueError as error:
+        written = f"{token.markup}{formula}{token.markup}"
+        _logger.warning("%s: the formula %s is printed as it is written: %s", place, written, error)
+        token.type, token.content = "text", legible(written, place)
+        return
+    shown = "formula" if token.type == "math_inline" else "formula display"
+    token.type, token.tag = "image", "img"
+    token.attrs = {"src": address, "alt": "", "class": shown, "style": style}
+    token.children = [Token("text", "", 0, content=formula)]
+
+
+def as_html(remark: Remark) -> str:
+    """The remark as HTML, in which all is escaped but what the Markdown marks up.
+
+    Logs a warning for each character that the report's fonts lack, for each image without an
+    alternative text, and for each formula that cannot be set.
+    """
+    parser = markdown()
+    blocks = parser.parse(remark.text)
+    names = image_names(remark.experiment, remark.language, remark.images)
+    for block in blocks:
+        if block.type in ("fence", "code_block"):
+            first = block.map[0] + 1 if block.map else 1
+            place = f"{remark.file}: the block from line {first}"
+            block.content = legible(block.content, place)
+        elif block.type == "math_block":
+            block.type = "inline"
+            block.children = [Token("math_block", "", 0, content=block.content, markup="$$")]
+        for token, line in lines_of(block):
+            place, address = f"{remark.file}: line {line}", str(token.attrs.get("href", "#"))
+            if token.type.startswith("math_"):
+                _set_formula(token, place)
+            elif token.type in ("text", "code_inline"):
+                token.content = legible(token.content, place)
+            elif token.type == "image":
+                source = str(token.attrs["src"])
+                _show_image(token, remark.images[source], names[source], place)
+            elif not _ABSOLUTE.match(address):  # in the PDF it would lead into this machine's files
+                token.attrs = {"href": f"https:{address}"} if address.startswith("//") else {}
+    return str(parser.renderer.render(blocks, parser.options, {}))

@@ -27,6 +27,7 @@ from flashlab.plan.plan_files import (
     planned_experiments,
 )
 from flashlab.remarks import Remark as OwnRemark
+from flashlab.remarks import as_html
 from flashlab.report import records as of_records
 from flashlab.report.document import (
     Beside,
@@ -48,7 +49,6 @@ from flashlab.report.document import (
     says,
 )
 from flashlab.report.own_tables import ladder_tables, training_tables
-from flashlab.report.remarks import rendered
 from flashlab.report.tables import WIDE, Tables, label_of, maps, tables_of
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
@@ -269,7 +269,7 @@ class _Composer:
                 "report (%s)",
                 *(found[language].file, experiment, language, ", ".join(languages)),
             )
-        told = {each: rendered(of) for each, of in found.items() if each in languages}
+        told = {each: Markup(as_html(of)) for each, of in found.items() if each in languages}
         return [Remark(told)] if told else []
 
     # Page one

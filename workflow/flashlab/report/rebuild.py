@@ -10,7 +10,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,13 @@ from flashlab.figures.stage import draw_figures
 from flashlab.files import write_json
 from flashlab.pictures import Picture, PictureError, picture_of
 from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
-from flashlab.plan.experiments import Experiment, experiments_of, runs_of
+from flashlab.plan.experiments import experiments_of, runs_of
 from flashlab.plan.importing import of_held
 from flashlab.plan.make import LOCAL
 from flashlab.plan.plan_files import experiment_file, results_of
 from flashlab.plan.runs import Planned
 from flashlab.plan.views import views_of
-from flashlab.records import COUNTERS, RecordError, parse_record
+from flashlab.records import RecordError, parse_record
 from flashlab.remarks import Remark, RemarkError, remark_name, remark_of
 from flashlab.report.attachments import (
     CEILINGS,
@@ -164,53 +164,49 @@ def read_records(attachments: Mapping[str, bytes]) -> dict[str, Any]:
 
 # Made again
 
-Attached = Mapping[tuple[Run, str], list[Entry]]
-"""The attached records of each run's processes, by run and protocol."""
 
-
-def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
-    attached: dict[tuple[Run, str], list[Entry]] = {}
+def _write_records(records: Mapping[str, Any], folder: Path) -> list[Entry]:
+    """Write the attached records; an entry for each, a run's processes in their order."""
+    entries = dict[tuple[Run, str, int], Entry]()
     for name, document in records.items():
         try:
             record = parse_record(document, name)
         except RecordError as error:
             raise AttachmentError(str(error)) from error
-        protocol = dict(record.protocol)
-        processes = attached.setdefault((record.run, str(protocol["name"])), [])
-        if any(entry.process == record.process for entry in processes):
+        key = (record.run, str(record.protocol["name"]), record.process)
+        if key in entries:
             raise AttachmentError(f"{name}: {record.run} is attached twice")
         write_json(folder / name, document)
-        processes.append(Entry(record.run, protocol, folder / name, None, record.process))
-    for processes in attached.values():
-        processes.sort(key=lambda entry: entry.process)
-    return attached
+        entries[key] = Entry(record.run, dict(record.protocol), folder / name, None, record.process)
+    return sorted(entries.values(), key=lambda entry: entry.process)
 
 
-def _planned(experiments: Sequence[Experiment], attached: Attached, protocol: str) -> Planned:
-    """The records of each run of the experiments, by this protocol where it is attached by it.
-
-    Its counters come with it.
-    """
-    planned, counters = {}, {}
-    for run in runs_of(experiments):
-        by_protocol = {name: entries for (of, name), entries in attached.items() if of == run}
-        if own := by_protocol.pop(COUNTERS, None):
-            counters[run] = own[0]
-        if by_protocol:
-            planned[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
+def _planned(runs: Iterable[Run], attached: Iterable[Entry], protocol: str) -> Planned:
+    """The records of each run, by this protocol where it is attached by it, and its counters."""
+    of_run = dict[Run, list[Entry]]()
+    for entry in attached:
+        of_run.setdefault(entry.run, []).append(entry)
+    planned, counters = dict[Run, list[Entry]](), dict[Run, Entry]()
+    for run in runs:
+        own = of_run.get(run, [])
+        counters |= {entry.run: entry for entry in own if entry.has_counters}
+        if names := [entry.protocol["name"] for entry in own if not entry.has_counters]:
+            name = protocol if protocol in names else names[0]
+            planned[run] = [entry for entry in own if entry.protocol["name"] == name]
     return Planned(planned, counters)
 
 
-def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -> list[Path]:
+def _write_plans(config: Mapping[str, Any], attached: Sequence[Entry], results: Path) -> list[Path]:
     """Write what the stages read; the plans of the experiments."""
     benchmark = find_benchmark(config["benchmark"])
     implementations = implementations_of(benchmark)
-    if unknown := sorted({run.implementation for run, _ in attached} - implementations.keys()):
+    held = {entry.run for entry in attached}
+    if unknown := sorted({run.implementation for run in held} - implementations.keys()):
         raise AttachmentError(
             f"it cannot be made again here, because {implementations.folder} has no "
             f"{', '.join(unknown)}; put the author's files there, and verify it again"
         )
-    kinds = {(run.dtype, run.device) for run, _ in attached}
+    kinds = {(run.dtype, run.device) for run in held}
     if len(kinds) != 1:
         raise AttachmentError(
             "the records must be of one device and one number format; found "
@@ -219,13 +215,14 @@ def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -
     experiments = experiments_of(config, benchmark, *kinds)
     if "import" in config:
         try:
-            experiments = of_held(experiments, {run for run, _ in attached}, benchmark)
+            experiments = of_held(experiments, held, benchmark)
         except DatasetError as error:
             raise AttachmentError(str(error)) from error
-    planned = _planned(experiments, attached, config["measure"]["protocol"])
+    asked = runs_of(experiments)
+    planned = _planned(asked, attached, config["measure"]["protocol"])
     used = {entry.path for entry in planned.entries}
-    extra = {e.run for entries in attached.values() for e in entries if e.path not in used}
-    if differing := ({*runs_of(experiments)} - planned.processes.keys()) | extra:
+    extra = {entry.run for entry in attached if entry.path not in used}
+    if differing := ({*asked} - planned.processes.keys()) | extra:
         lacking = ", ".join(map(str, sorted(differing)[:3]))
         raise AttachmentError(
             f"the attached records are not the runs that {CONFIG} asks for; they differ in "
@@ -257,13 +254,13 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         stated_software(attachments) or software(),
     )
     dataset, benchmark = config["dataset"], find_benchmark(config["benchmark"])
-    records, results = read_records(attachments), results_of(dataset, benchmark)
-    is_local = dataset == LOCAL or "import" in config
-    # Of the records, whose paths are in the tables.
-    home = results if is_local else dataset_folder(Path("data"), dataset, benchmark)
+    results, home = results_of(dataset, benchmark), dataset_folder(Path("data"), dataset, benchmark)
+    if dataset == LOCAL or "import" in config:
+        home = results
     ceilings = Path(CEILINGS) if CEILINGS in attachments else None
     with chdir(folder):
-        written = _write_records(records, home / "records")
+        # The tables have the records' paths.
+        written = _write_records(read_records(attachments), home / "records")
         if ceilings:
             ceilings.write_bytes(attachments[CEILINGS])
         plans = _write_plans(config, written, results)
