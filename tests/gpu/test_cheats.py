@@ -1,56 +1,53 @@
-"""On a real GPU: kernels that are right when they are first checked, and not what their times say.
-
-Run by hand on a GPU host: python -m pytest tests/gpu
-"""
+"""Kernels on a GPU that are right when first checked, and not what their times say."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from measuring.cheats import CHEATS, HEAD, HONEST, JOINED_STREAM
 
-from flashlab import machine
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import read_implementation
 from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.protocols import Pass, sampled, warm_up
-from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not machine.gpus() or not machine.torch_has_cuda(), reason="needs a GPU and torch for CUDA"
-    ),
-]
+pytestmark = pytest.mark.gpu
 
 PROTOCOL = {"name": "sampled", "relative_interval": 0.1, "max_seconds": 0.2, "timeout_s": 120}
 SHAPE = Shape(4, 1024, 8, 512, causal=True)
 
 
-def measured(tmp_path: Path, body: str) -> Record:
-    path = tmp_path / "mine.py"
-    path.write_text(HEAD + body, encoding="utf-8")
-    run = attention_run("Mine", SHAPE, "float16", "cuda")
-    kernel = read_implementation(path)
-    return measure_run(ATTENTION, run, PROTOCOL, kernel, {}, tmp_path / "record.json")
+@pytest.fixture
+def measured_body(tmp_path: Path, measured: Callable[..., Record]) -> Callable[[str], Record]:
+    """Measures a kernel given as text."""
+
+    def measure(body: str) -> Record:
+        path = tmp_path / "mine.py"
+        path.write_text(HEAD + body, encoding="utf-8")
+        return measured(path, SHAPE, PROTOCOL)
+
+    return measure
 
 
 @pytest.mark.parametrize("name", [name for name in CHEATS if "cuda" in CHEATS[name].devices])
-def test_a_kernel_that_is_not_what_its_times_say_has_none(tmp_path: Path, name: str) -> None:
-    record = measured(tmp_path, CHEATS[name].body)
+def test_a_kernel_that_is_not_what_its_times_say_has_none(
+    measured_body: Callable[[str], Record], name: str
+) -> None:
+    record = measured_body(CHEATS[name].body)
     print(name, record.message)
     assert (record.status, record.metrics) == ("incorrect", {})
     assert re.search(CHEATS[name].said, record.message or ""), record.message
 
 
 @pytest.mark.parametrize("body", [JOINED_STREAM, HONEST])
-def test_a_kernel_that_joins_its_streams_is_right(tmp_path: Path, body: str) -> None:
-    record = measured(tmp_path, body)
+def test_a_kernel_that_joins_its_streams_is_right(
+    measured_body: Callable[[str], Record], body: str
+) -> None:
+    record = measured_body(body)
     assert record.status == "ok", record.message
 
 

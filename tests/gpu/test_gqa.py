@@ -1,38 +1,27 @@
-"""On a real GPU: heads of queries that share keys and values, in every kernel that takes that.
-
-Run by hand on a GPU host: python -m pytest tests/gpu/test_gqa.py
-"""
+"""On a real GPU: heads of queries that share keys and values, in every kernel that takes that."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 from exact_memory import exact_peak_memory
 
-from flashlab import machine
 from flashlab.benchmarks.attention import gate
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.inputs import SEPARATE, attention_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
-from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not machine.gpus() or not machine.torch_has_cuda(), reason="needs a GPU and torch for CUDA"
-    ),
-]
+pytestmark = pytest.mark.gpu
 
 KERNELS = {name: each for name, each in find_implementations().items() if each.takes}
 COMPILED = ("Flex", "Flash4")
@@ -89,12 +78,6 @@ def test_both_passes_agree_with_repeated_keys_in_float64(name: str, dtype: str) 
     assert not wrong
 
 
-def measured(folder: Path, name: str, shape: Shape) -> Record:
-    run = attention_run(name, shape, "float16", "cuda")
-    implementation = find_implementations()[name]
-    return measure_run(ATTENTION, run, SHORT, implementation, {}, folder / "record.json")
-
-
 @pytest.mark.parametrize(
     ("name", "kv_heads", "batch_size"),
     [
@@ -103,10 +86,10 @@ def measured(folder: Path, name: str, shape: Shape) -> Record:
     ],
 )
 def test_peak_memory_equals_the_model_to_the_byte(
-    tmp_path: Path, name: str, kv_heads: int, batch_size: int
+    measured: Callable[..., Record], name: str, kv_heads: int, batch_size: int
 ) -> None:
     shape = replace(LAB, num_kv_heads=kv_heads, batch_size=batch_size)
-    record = measured(tmp_path, name, shape)
+    record = measured(name, shape, SHORT)
     assert record.status == "ok", record.message
     provider = record.environment["provider"]
     model = exact_peak_memory(record.run, provider, record.environment["device_name"])
@@ -115,21 +98,23 @@ def test_peak_memory_equals_the_model_to_the_byte(
     assert record.metrics["peak_memory"].value == model
 
 
-def test_what_does_not_say_that_it_shares_keys_is_unsupported(tmp_path: Path) -> None:
-    record = measured(tmp_path, "SdpaEfficient", replace(LAB, num_kv_heads=8))
+def test_what_does_not_say_that_it_shares_keys_is_unsupported(
+    measured: Callable[..., Record],
+) -> None:
+    record = measured("SdpaEfficient", replace(LAB, num_kv_heads=8), SHORT)
     assert record.status == "unsupported"
     assert "does not say that it TAKES num_kv_heads" in str(record.message)
 
 
-def test_shared_keys_take_no_more_memory_where_they_are_read_in_place(tmp_path: Path) -> None:
+def test_shared_keys_take_no_more_memory_where_they_are_read_in_place(
+    measured: Callable[..., Record],
+) -> None:
     """FlashLab keeps no copy of k and v or of their gradients for each head of q.
 
     It adds dK and dV of the heads that share them up in float32, of the shared one alone.
     """
-    peaks = [
-        measured(tmp_path, "FlashLab", replace(LAB, num_kv_heads=kv)).metrics["peak_memory"].value
-        for kv in (32, 1)
-    ]
+    both = (measured("FlashLab", replace(LAB, num_kv_heads=kv), SHORT) for kv in (32, 1))
+    peaks = [record.metrics["peak_memory"].value for record in both]
     tensor = 16 * 1024 * 2048 * 2 / 2**20
     sums = 2 * 2 * tensor / 32
     assert peaks[0] - peaks[1] == pytest.approx(4 * tensor * (1 - 1 / 32) - sums, abs=2)

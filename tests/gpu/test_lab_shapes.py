@@ -1,7 +1,4 @@
-"""On a real GPU: the lab's runs against the exact memory model, and each fault that needs one.
-
-Run by hand on a GPU host: python -m pytest tests/gpu
-"""
+"""On a real GPU: the lab's runs against the exact memory model, and each fault that needs one."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,21 +16,15 @@ import torch
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.devices import find_device
 from flashlab.measuring.protocols import Pass, sampled
-from flashlab.measuring.supervise import job_environment, measure_run
+from flashlab.measuring.supervise import job_environment
 from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import Record
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not machine.gpus() or not machine.torch_has_cuda(), reason="needs a GPU and torch for CUDA"
-    ),
-]
+pytestmark = pytest.mark.gpu
 
 LAB5 = {"name": "lab5", "repeats": 3, "timeout_s": 300}
 SLIDE = Shape(32, 1024, 32, 2048, causal=False)
@@ -58,36 +50,33 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("warm")
 
 
-def measured(tmp_path: Path, name: str, shape: Shape) -> Record:
-    run = attention_run(name, shape, "float16", "cuda")
-    implementation = find_implementations()[name]
-    return measure_run(ATTENTION, run, LAB5, implementation, {}, tmp_path / "record.json")
+Measure = Callable[..., Record]
 
 
-def test_the_slides_memory_to_the_byte(tmp_path: Path) -> None:
-    record = measured(tmp_path, "Flash2", SLIDE)
+def test_the_slides_memory_to_the_byte(measured: Measure) -> None:
+    record = measured("Flash2", SLIDE, LAB5)
     assert record.metrics["peak_memory"].value == 1288.00048828125
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_peak_memory_equals_the_model_to_the_byte(tmp_path: Path, shape: Shape) -> None:
-    flash2 = measured(tmp_path, "Flash2", shape).metrics["peak_memory"].value
+def test_peak_memory_equals_the_model_to_the_byte(measured: Measure, shape: Shape) -> None:
+    flash2 = measured("Flash2", shape, LAB5).metrics["peak_memory"].value
     assert flash2 == costs.flash2_peak_memory(shape) / costs.MIB
     device = find_device(machine.device_name("cuda"))
     if device is None or device.cublas_workspaces is None:
         pytest.fail("the cuBLAS workspaces of this GPU are not known; add them to devices.csv")
-    naive = measured(tmp_path, "Pytorch", shape).metrics["peak_memory"].value
+    naive = measured("Pytorch", shape, LAB5).metrics["peak_memory"].value
     assert naive == costs.naive_peak_memory(shape, device.cublas_workspaces) / costs.MIB
 
 
 @pytest.mark.parametrize("name", sorted(find_implementations()))
-def test_every_implementation_is_right_or_says_why_it_cannot(tmp_path: Path, name: str) -> None:
-    record = measured(tmp_path, name, Shape(2, 512, 4, 256, causal=True))
+def test_every_implementation_is_right_or_says_why_it_cannot(measured: Measure, name: str) -> None:
+    record = measured(name, Shape(2, 512, 4, 256, causal=True), LAB5)
     assert record.status in ("ok", "unsupported"), record.message
 
 
-def test_scores_that_do_not_fit_are_out_of_memory(tmp_path: Path) -> None:
-    record = measured(tmp_path, "Pytorch", Shape(8, 65536, 32, 2048, causal=False))
+def test_scores_that_do_not_fit_are_out_of_memory(measured: Measure) -> None:
+    record = measured("Pytorch", Shape(8, 65536, 32, 2048, causal=False), LAB5)
     assert record.status == "oom"
     assert record.metrics == {}
 
@@ -100,16 +89,16 @@ def test_what_is_imported_ahead_opens_no_device() -> None:
 
 @pytest.mark.parametrize("name", sorted(find_implementations()))
 def test_a_fork_of_the_server_measures_as_a_fresh_interpreter_does(
-    tmp_path: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+    measured: Measure, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(shared))  # where all of them find one server
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv(WORKFLOW_PID, str(os.getpid()))
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     shape = Shape(2, 512, 4, 256, causal=True)
-    warm = measured(tmp_path, name, shape)
+    warm = measured(name, shape, LAB5)
     monkeypatch.delenv(WORKFLOW_PID)
-    cold = measured(tmp_path, name, shape)
+    cold = measured(name, shape, LAB5)
     assert warm.environment["started_warm"]
     assert not cold.environment["started_warm"]
     assert (warm.status, warm.message) == (cold.status, cold.message)
