@@ -98,7 +98,8 @@ class LogHandler(LogHandlerBase):
                 self._call.plans(told["stats"])
             case LogEvent.JOB_INFO | LogEvent.JOB_ERROR as event:
                 files = (tuple(map(str, told.get(key) or ())) for key in ("output", "log"))
-                job = Job(told["jobid"], told["rule_name"], told.get("rule_msg") or "", *files)
+                rule = told["rule_name"]
+                job = Job(told["jobid"], rule, told.get("rule_msg") or rule, *files)
                 if event == LogEvent.JOB_ERROR:
                     return self._call.fails(job)
                 if told["shellcmd"] is not None or job.outputs:

@@ -1,7 +1,7 @@
 """One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
 A `CallProgress` takes the events of a call and returns the lines to print. It knows nothing about
-Snakemake's events or terminals.
+Snakemake's events or terminals. Ratios are of medians, without intervals: the report decides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -19,22 +20,16 @@ from typing import NamedTuple
 from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
-from flashlab.numbers import measured
+from flashlab.files import read_json
+from flashlab.numbers import measured, range_of
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.identity import DIGITS
 from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
 from flashlab.plan.value import Plan
-from flashlab.records import Record
+from flashlab.records import Record, RecordError, parse_record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
-from flashlab.terminal.outcomes import (
-    aligned,
-    first_ratios,
-    read_outcome,
-    read_outcomes,
-    status_of,
-)
 
 SO_FAR_SECONDS = 50.0
 """Seconds after which a call that is still measuring prints its first ratios."""
@@ -65,6 +60,10 @@ RESULT_IN_LOG = ("freeze", "grades")
 
 WAITING = "Waiting: another measurement runs on the device."
 UP_TO_DATE = "Nothing to do: all of it is up to date."
+ADVICE = (
+    *("", "Mend what the log names, then make the same call again: what is finished is kept."),
+    "All that Snakemake itself had to say is in .snakemake/log/; --verbose prints it.",
+)
 MEASURED_WIDTH, TAIL_LINES = 11, 12
 LONGEST_LINE = 300
 """Characters of a record's message that a line shows; the record has all of it."""
@@ -74,18 +73,13 @@ UNPLANNED = Plan(DEFAULT.name, DEFAULT.report, LOCAL, f"results/{LOCAL}", "cpu",
 
 
 class Job(NamedTuple):
-    """A job of Snakemake: its rule, the rule's message, and its files."""
+    """A job of Snakemake: its rule, what it says of itself, and its files."""
 
     id: int
     rule: str
-    message: str = ""
+    title: str = ""
     outputs: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """The rule's message, or its name if it has none."""
-        return self.message or self.rule
 
 
 def legible_lines(text: str) -> list[str]:
@@ -94,9 +88,9 @@ def legible_lines(text: str) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()]
 
 
-def reason(record: Record | None) -> str:
+def reason(record: Record) -> str:
     """The first line of a record's message that is not blank, at most `LONGEST_LINE` of it."""
-    lines = legible_lines((record and record.message) or "")
+    lines = legible_lines(record.message or "")
     return cut(lines[0].strip() if lines else "", LONGEST_LINE)
 
 
@@ -119,13 +113,43 @@ def check_of(run: Run) -> str:
     return f"./run check {run.implementation}{at}"
 
 
+def aligned(runs: Iterable[Run]) -> dict[Run, str]:
+    """Each run's words without dtype and device, which a call's runs share: ``Flash2 B16 …``.
+
+    They are padded so that they form columns; blank where a run has a default.
+    """
+    words: dict[Run, list[str]] = {}
+    for run in runs:
+        said = iter(run.words)
+        stated = ("" if parameter in run.defaulted else next(said) for parameter in run)
+        words[run] = [run.implementation, *stated]
+    widths = [max(map(len, column)) for column in zip(*words.values(), strict=True)]
+    return {
+        run: " ".join(word.ljust(width) for word, width in zip(of, widths, strict=True) if width)
+        for run, of in words.items()
+    }
+
+
+def read_outcome(path: Path) -> Record | None:
+    """The record in a file; None where there is none that can be read."""
+    try:
+        return parse_record(read_json(path), str(path))
+    except (OSError, ValueError, RecordError):
+        return None
+
+
+def status_of(record: Record | None) -> str:
+    """A record's status, or ``unmeasured``."""
+    return record.status if record else "unmeasured"
+
+
 def _outputs(jobs: Iterable[Job]) -> list[str]:
     return [path for job in jobs for path in job.outputs]
 
 
-def _next_steps(rows: Sequence[tuple[str, str]]) -> list[str]:
-    width = max((len(what) for what, _ in rows), default=0)
-    return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
+def _next_steps(rows: Mapping[str, str]) -> list[str]:
+    width = max(map(len, rows), default=0) + 1
+    return [f"  {what + ':':<{width}}  {command}" for what, command in rows.items()]
 
 
 class CallProgress:
@@ -156,24 +180,24 @@ class CallProgress:
 
     def begins(self, command: str, plan: Plan | None) -> None:
         """Note that Snakemake starts; `command` is its command line, `plan` the call's plan."""
-        self.began, self._since = True, self._clock()
-        self._command, self._plan = command.split(), plan or UNPLANNED
+        self.began, self._since, self._plan = True, self._clock(), plan or UNPLANNED
         self._is_local = self._plan.dataset == LOCAL
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == self._plan.report)
         self._metrics = [metric for metric in self._benchmark.compared if not metric.optional]
         self._report = f"report/{self._plan.report}.pdf"
+        self._asks_report = self._report in command.split()
         name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
         self._report_call = f"./run report{name}"
-        self._planned, self._names = dict[str, Run](), dict[str, str]()
+        self._planned, self._names, processes = dict[str, Run](), dict[str, str](), Counter[Run]()
         for entry in planned_documents(self._plan.views):
             run = Run.of(self._benchmark, entry["run"])
             self._planned |= {file["path"]: run for file in process_files(entry)}
-        names, processes = aligned(self._planned.values()), Counter[Run]()
-        self._runs = len(names)
+        names = aligned(self._planned.values())
         for path, run in self._planned.items():
             processes[run] += 1
-            process = f" process {processes[run]}" if len(self._planned) > self._runs else ""
+            process = f" process {processes[run]}" if len(self._planned) > len(names) else ""
             self._names[path] = names[run] + process
+        self._runs = len(names)
 
     def plans(self, counts: Mapping[str, int]) -> None:
         """Note the number of jobs of each rule, and of all as ``total``."""
@@ -217,7 +241,7 @@ class CallProgress:
         if not jobs or self._dry_run or self.interrupted or {job.rule for job in jobs} - silent:
             return None
         if jobs[-1].rule != MEASURE:
-            return jobs[-1].message
+            return jobs[-1].title
         left, words = self._left(), f"Measuring {' '.join(self._name(jobs[-1]).split())}"
         return words + (f", about {left} of measuring left" if left else "")
 
@@ -227,18 +251,17 @@ class CallProgress:
         """The lines that announce the measuring, and the head of the table of runs."""
         says = f"Measuring {self._counted(self._total)}"
         kinds = {(run.device, run.dtype) for run in self._planned.values()}
-        if len(kinds) == 1:
-            device, dtype = kinds.pop()
+        for device, dtype in kinds if len(kinds) == 1 else ():
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
         there = sum(self._root.joinpath(path).exists() for path in self._planned)
         if (others := min(there, len(self._planned) - self._total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
         stated = self._benchmark.stated(self._planned.values())
         sizes = (p for p in stated if p.derive is None and not p.is_variant)
-        headings = ((metric.part or metric.labels)["en"].lower() for metric in self._metrics)
-        name = " " * max(map(len, self._names.values()), default=0)
-        columns = " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings)
         symbols = ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes)
+        headings = ((metric.part or metric.labels)["en"].lower() for metric in self._metrics)
+        columns = " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings)
+        name = " " * max(map(len, self._names.values()), default=0)
         head = f"{'run':>{2 * len(str(self._total)) + 1}} {'left':>6} {name} {columns}"
         return ["", f"{says}.", f"{symbols}.", "", head]
 
@@ -260,7 +283,7 @@ class CallProgress:
         return duration((self._total - done) * pace)
 
     def _name(self, job: Job) -> str:
-        path = job.outputs[0] if job.outputs else job.message
+        (path,) = job.outputs
         return self._names.get(path) or re.sub(rf"-[0-9a-f]{{{DIGITS}}}$", "", Path(path).stem)
 
     def _run_line(self, job: Job) -> str:
@@ -273,13 +296,52 @@ class CallProgress:
             says = cells or f"{record.status}: {reason(record)}"
         return f"{done} {self._left():>6} {self._name(job)} {says}"
 
+    def _outcomes(self) -> dict[Run, Record | None]:
+        """The record of each planned run: of several processes', the first which is not ok."""
+        outcomes: dict[Run, Record | None] = {}
+        for path, run in self._planned.items():
+            if run not in outcomes or status_of(outcomes[run]) == "ok":
+                outcomes[run] = read_outcome(self._root / path)
+        return outcomes
+
     def _so_far(self) -> list[str]:
-        """The ratios so far: once, after `SO_FAR_SECONDS`, if runs are left to measure."""
+        """The ratios so far, a line for each experiment that has any.
+
+        Once, after `SO_FAR_SECONDS`, if runs are left to measure. Implementations are compared by a
+        total where the benchmark has one.
+        """
         is_late = self._clock() - self._since >= SO_FAR_SECONDS
         if self._told_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
-        self._told_ratios = True
-        return first_ratios(self._root, self._plan.views, self._benchmark, self._planned)
+        self._told_ratios, lines = True, list[str]()
+        sampled = [metric for metric in self._metrics if not metric.exact]
+        metric = next(iter([*self._benchmark.totals, *sampled[-1:]]), None)
+        devices = {run.device for run in self._planned.values()}
+        if metric is None or devices & self._benchmark.simulated:
+            return []
+        names, speeds = metric.derived.of if metric.derived else (metric.name,), dict[Run, float]()
+        for run, record in self._outcomes().items():
+            if record and record.metrics.keys() >= {*names}:
+                parts = [record.metrics[name].value for name in names]
+                value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
+                speeds[run] = value if metric.higher_is_better else 1 / value
+        by_path = {Path(name).parts[2:]: document for name, document in self._plan.views.items()}
+        for plan in (of for path, of in by_path.items() if path[:2] == ("plan", "experiments")):
+            (baseline, said), others = (plan["baseline"], []), plan["implementations"]
+            bases = {Run.of(self._benchmark, row) for row in plan["runs"]}
+            bases = {replace(run, implementation=baseline) for run in bases}
+            for name in (entry["name"] for entry in others if plan["sweep"]):
+                both = [(base, replace(base, implementation=name)) for base in bases]
+                known = [speeds[own] / speeds[b] for b, own in both if {b, own} <= speeds.keys()]
+                if known and name != baseline:
+                    times = range_of(known, " to ")
+                    said.append(f"{name} {times}× at {len(known)} of {len(bases)} settings")
+            if said:
+                title = by_path["plan", "titles.json"][plan["name"]]["en"]
+                lines.append(f"  {title}: {'; '.join(said)}")
+        of = f"{plan['baseline']}'s ({metric.labels['en']})" if lines else ""
+        head = f"So far, from one process of each run, the speed as a multiple of {of}:"
+        return lines and [head, *lines]
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""
@@ -297,13 +359,15 @@ class CallProgress:
             return self._would_do() if self.began else []
         if self.failed or self.stopped:
             return self._failures() if self.failed else self._old_report()
-        of_report = self._report in (*self._command, *_outputs(self._jobs.values()))
         lines = [UP_TO_DATE] if self.nothing_to_do else []
-        lines += self._statuses() if of_report or self._measured_at else []
+        lines += self._statuses() if self._of_report() or self._measured_at else []
         written = (path for path in _outputs(self._done) if path.startswith("report/"))
         lines += [f"{path} is written." for path in written if path != self._report]
-        lines += self._shown() if of_report else []
+        lines += self._shown() if self._of_report() else []
         return lines and ["", *(lines if lines[-1] else lines[:-1])]
+
+    def _of_report(self) -> bool:
+        return self._asks_report or self._report in _outputs(self._jobs.values())
 
     def _interruption(self) -> str:
         kept, home = "kept; the same call goes on from there.", f"{self._plan.home}/"
@@ -316,7 +380,7 @@ class CallProgress:
 
     def _statuses(self) -> list[str]:
         """The counts of the planned runs by status; of local runs that are not ok, the names."""
-        outcomes, processes = read_outcomes(self._root, self._planned), len(self._planned)
+        outcomes, processes = self._outcomes(), len(self._planned)
         bad = {run: record for run, record in outcomes.items() if status_of(record) != "ok"}
         total = plural(len(outcomes), "run")
         total += f" in {processes} processes" if processes > len(outcomes) else ""
@@ -327,21 +391,22 @@ class CallProgress:
         lines = [f"{total}: {len(outcomes) - len(bad)} ok, {len(bad)} not ({counts})."]
         widest = max(map(len, statuses))
         for run, name in aligned(bad).items() if self._is_local else ():
-            says = reason(bad[run]) if bad[run] else "there is no record"
-            lines.append(f"  {name}  {status_of(bad[run]):<{widest}}  {says}")
+            says = reason(record) if (record := bad[run]) else "there is no record"
+            lines.append(f"  {name}  {status_of(record):<{widest}}  {says}")
+        lines.append("The report shows them as what they are.")
         # Out of memory and unsupported are properties of the run.
         faulty = [run for run in bad if status_of(bad[run]) in ("incorrect", "error")]
-        repairs = self._repairs(faulty) if faulty and self._is_local else []
-        return [*lines, "The report shows them as what they are.", *repairs, ""]
-
-    def _repairs(self, faulty: Sequence[Run]) -> list[str]:
-        first = {run.implementation: run for run in reversed(faulty)}
-        names = [*dict.fromkeys(run.implementation for run in faulty)]
-        slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
-        again = " ".join(names if len(faulty) > 3 else slugs)
-        checks = [(f"look into {name}", check_of(first[name])) for name in names]
-        repeat = ("measure again", f"{self._report_call} --again {again}")
-        return _next_steps([("their logs", f"{self._plan.home}/logs/measure/"), *checks, repeat])
+        if faulty and self._is_local:
+            first = {run.implementation: run for run in reversed(faulty)}
+            names = [*dict.fromkeys(run.implementation for run in faulty)]
+            slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
+            again = " ".join(names if len(faulty) > 3 else slugs)
+            lines += _next_steps(
+                {"their logs": f"{self._plan.home}/logs/measure/"}
+                | {f"look into {name}": check_of(first[name]) for name in names}
+                | {"measure again": f"{self._report_call} --again {again}"}
+            )
+        return [*lines, ""]
 
     def _shown(self) -> list[str]:
         """The report's path, its dataset, its changed verdicts, and the next commands."""
@@ -363,14 +428,14 @@ class CallProgress:
             f"{self._report} ({pages}) shows {of}.",
         ]
         opener = "open" if sys.platform == "darwin" else "xdg-open"
-        rows = [("open it", f"{opener} {self._report}")] if shutil.which(opener) else []
+        steps = {"open it": f"{opener} {self._report}"} if shutil.which(opener) else {}
         own = results_of(LOCAL, self._benchmark) / pdf.name
         if self._is_local and dataset_folder(DATA, "h200", self._benchmark).is_dir():
-            rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
+            steps["see an H200's report"] = f"{self._report_call} --config dataset=h200"
         elif not self._is_local and self._root.joinpath(own).is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
-            rows.append(("show that one again", self._report_call))
-        return lines + _next_steps(rows)
+            steps["show that one again"] = self._report_call
+        return lines + _next_steps(steps)
 
     def _failures(self) -> list[str]:
         """The failed jobs with the last lines of their logs, and the report that was left."""
@@ -384,16 +449,11 @@ class CallProgress:
                 lines.append(f"    {log} {state if tail else 'is empty'}")
                 lines += [f"      | {line}" for line in tail if tail not in shown]
                 shown.append(tail)
-        advice = (
-            "Mend what the log names, then make the same call again: what is finished is kept.",
-            "All that Snakemake itself had to say is in .snakemake/log/; --verbose prints it.",
-        )
-        return [*lines, *self._old_report(), "", *advice] if failed else []
+        return [*lines, *self._old_report(), *ADVICE] if failed else []
 
     def _old_report(self) -> list[str]:
-        pdf, made = self._root / self._report, _outputs(self._done)
-        concerned = self._report in (*self._command, *_outputs(self._jobs.values()))
-        if not concerned or self._report in made or not pdf.is_file():
+        pdf, is_new = self._root / self._report, self._report in _outputs(self._done)
+        if not self._of_report() or is_new or not pdf.is_file():
             return []
         when = datetime.fromtimestamp(pdf.stat().st_mtime)
         return ["", f"{self._report} is still the old report, made on {when:%Y-%m-%d %H:%M}."]
