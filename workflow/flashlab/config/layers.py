@@ -10,18 +10,26 @@ Mappings merge key by key; any other value, a list too, replaces the one below. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import yaml
 
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import EACH
-from flashlab.config.messages import KeyPath, key_text, mistyped, nearest, shown
-from flashlab.config.parameters import superseded_parameters
+from flashlab.config.model import (
+    CONFIGURATION,
+    KeyPath,
+    example_text,
+    key_text,
+    mistyped,
+    nearest,
+    shown,
+)
 from flashlab.untrusted import UnsoundFileError, read_file
 
 BUILT_IN = Path(__file__).parents[3]
@@ -105,57 +113,22 @@ class Layer:
     keys: Mapping[str, Any]
     node: yaml.Node | None = field(default=None, repr=False)
 
-
-@dataclass(frozen=True)
-class Given:
-    """A value and its place in a layer; what is within a mapping or a list is given in turn.
-
-    An experiment whose `implementations` a later layer replaced has those as `changed`.
-    """
-
-    value: Any
-    origin: str
-    path: KeyPath
-    line: int | None
-    changed: Given | None = None
-
-    def place(self, *within: str | int) -> str:
-        """Origin, line and path of the value, or of what it lacks, as messages begin."""
-        line = f", line {self.line}" if self.line else ""
-        return f"{self.origin}{line}: {key_text((*self.path, *within))}"
-
-    @property
-    def items(self) -> Mapping[Any, Given]:
-        """What is within the value, by key or position."""
-        items = enumerate(self.value) if isinstance(self.value, list) else ()
-        return self.value if isinstance(self.value, dict) else dict(items)
-
-    @property
-    def plain(self) -> Any:
-        """The value itself."""
-        inner = {key: each.plain for key, each in self.items.items()}
-        return [*inner.values()] if isinstance(self.value, list) else inner or self.value
-
-
-def _given(
-    value: Any, origin: str, node: yaml.Node | None, path: KeyPath = (), line: int | None = None
-) -> Given:
-    """A value with the place of all that is within it."""
-    pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-    if isinstance(node, yaml.MappingNode):
-        pairs = {str(key.value): (key, inner) for key, inner in node.value}
-    elif isinstance(node, yaml.SequenceNode):
-        pairs = {str(i): (item, item) for i, item in enumerate(node.value)}
-
-    def within(key: Any, inner: Any) -> Given:
-        first, of = pairs.get(str(key), (None, None))
-        return _given(inner, origin, of, (*path, key), first.start_mark.line + 1 if first else line)
-
-    if isinstance(value, Mapping):
-        value = {key: within(key, inner) for key, inner in value.items()}
-    elif isinstance(value, list):
-        value = [within(i, inner) for i, inner in enumerate(value)]
-    return Given(value, origin, path, line)
+    def place(self, path: KeyPath) -> tuple[int, str]:
+        """How many parts of a path the layer has; origin, line and path, as messages begin."""
+        value: Any = self.keys
+        node, line, depth = self.node, "", 0
+        for part in path:
+            items: Any = dict(enumerate(value)) if isinstance(value, list) else value
+            if not isinstance(items, Mapping) or part not in items:
+                break
+            value, depth, pairs = items[part], depth + 1, []
+            if isinstance(node, yaml.MappingNode):
+                pairs = [(str(key.value), key, inner) for key, inner in node.value]
+            elif isinstance(node, yaml.SequenceNode):
+                pairs = [(str(i), inner, inner) for i, inner in enumerate(node.value)]
+            key, node = next(((k, v) for name, k, v in pairs if name == str(part)), (None, None))
+            line = f", line {key.start_mark.line + 1}" if key else line
+        return depth, f"{self.origin}{line}: {key_text(path)}"
 
 
 def read_layer(file: Path) -> Layer:
@@ -174,6 +147,39 @@ def read_layer(file: Path) -> Layer:
     return Layer(str(file), keys, node)
 
 
+def parse_override(argument: str) -> dict[str, Any]:
+    """One ``KEY=VALUE`` of ``--config``, with the value that a file's YAML would give the key.
+
+    Snakemake hands over the leaves of nested values as text. Here the value of a key that takes
+    text, or one of a few words, is that text unchanged, and any other value is YAML.
+
+    Raises:
+        ConfigError: no ``=``, or a value that is not YAML.
+    """
+    key, equals, value = argument.partition("=")
+    if not equals:
+        raise ConfigError(f"--config: {argument}: write KEY=VALUE, such as device=cpu")
+    if "." in key:
+        key, *within = key.split(".")
+        for inner in reversed(within):
+            value = f"{{{inner}: {value}}}"
+        raise ConfigError(f"--config: {argument}: write '{key}={value}'")
+    value = value.strip("'\"")  # as Snakemake does
+    field = CONFIGURATION.model_fields.get(key)
+    kind: Any = field.annotation if field else str
+    if kind is str or get_origin(kind) is Literal:
+        return {key: value}
+    try:
+        return {key: parse_yaml(value, f"--config: {key}: {value}")[0]}
+    except ConfigError as error:
+        raise ConfigError(f"{error}{example_text(key)}") from error
+
+
+def override_layer(arguments: Iterable[str]) -> Layer:
+    """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
+    return Layer("--config", reduce(_merged, map(parse_override, arguments), {}))
+
+
 def config_file(benchmark: str) -> Path:
     """The configuration of a benchmark's report, relative to the project's folder."""
     return Path("config", "config.yaml" if benchmark == DEFAULT.name else f"{benchmark}.yaml")
@@ -187,98 +193,119 @@ def named_benchmark(layers: Sequence[Layer]) -> str:
     return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
 
-def _merged(below: Given | None, over: Given) -> Given:
+def _merged(below: Any, over: Any) -> Any:
     """`over` merged into `below`: mappings merge key by key, any other value replaces.
 
     A block that gives two parameters of a product replaces the third.
     """
-    if below is None or not (isinstance(below.value, dict) and isinstance(over.value, dict)):
+    if not (isinstance(below, Mapping) and isinstance(over, Mapping)):
         return over
-    superseded = superseded_parameters(over.value)
-    kept = {key: each for key, each in below.value.items() if key not in superseded}
-    both = {key: _merged(kept.get(key), each) for key, each in over.value.items()}
-    return replace(over, value={**kept, **both})
+    products = (product for benchmark in BENCHMARKS.values() for product in benchmark.products)
+    lacking = ({*product.names} - over.keys() for product in products)
+    superseded = {name for names in lacking if len(names) == 1 for name in names}
+    kept = {key: each for key, each in below.items() if key not in superseded}
+    return kept | {key: _merged(kept.get(key), each) for key, each in over.items()}
+
+
+Source = tuple[Layer, KeyPath, KeyPath]
+"""A layer, a path in it, and the path of what that gives in an experiment, () for all of it."""
+
+
+@dataclass
+class Merged:
+    """Layers as one configuration, with the sources of each of its experiments, the last one last.
+
+    `known` are the experiments of all layers so far, by name, with their sources.
+    """
+
+    layers: Sequence[Layer]
+    config: dict[str, Any] = field(default_factory=dict)
+    sources: list[list[Source]] = field(default_factory=list)
+    known: dict[str, tuple[Mapping[str, Any], list[Source]]] = field(default_factory=dict)
+
+    def place_of(self, path: KeyPath) -> str:
+        """The place in the layer that gives a path of the configuration, or the most of it.
+
+        A later change in another layer to the experiment that has the path is named, too.
+        """
+        sources: list[Source] = [(layer, (), ()) for layer in self.layers]
+        if self.sources and len(path) > 1 and path[0] == "experiments":
+            sources, path = self.sources[int(path[1])], path[2:]
+        found = []
+        for layer, begin, at in sources:
+            if path[: len(at)] == at:
+                depth, place = layer.place((*begin, *path[len(at) :]))
+                found.append((depth - len(begin) + len(at), place, layer, begin[:1]))
+        _, place, layer, within = max(reversed(found), key=lambda each: each[0])
+        last, changed, _ = sources[-1]
+        if within != ("experiments",) or layer.origin == last.origin:
+            return place
+        return f"{place} (changed by {last.place(changed)[1]})"
 
 
 SHARED = "implementations"
 
 
-def merged(layers: Sequence[Layer]) -> Given:
-    """The layers merged into one configuration; of all of it, its place is the first layer.
+def merged(layers: Sequence[Layer]) -> Merged:
+    """The layers merged into one configuration.
 
     Raises:
         ConfigError: an item of a list of experiments cannot be used.
     """
-    config, known = Given({}, layers[0].origin, (), None), dict[str, Given]()
+    found, shared = Merged(layers), None
     for layer in layers:
-        own, before = _given(layer.keys, layer.origin, layer.node), config.value.get("experiments")
-        config = replace(config, value=_merged(config, own).value)
-        shared, given = own.value.get(SHARED), own.value.get("experiments")
-        experiments = []
-        if given and isinstance(given.value, list):
-            for item in given.value:
-                experiments.append(_taken(item, layers, known, shared, config.value.get(SHARED)))
-        elif shared and before and isinstance(before.value, list):
-            given = before
-            for each in before.value:
-                with_shared = {**each.value, SHARED: shared}
-                experiments.append(replace(each, value=with_shared, changed=shared))
+        before, items = found.config.get("experiments"), layer.keys.get("experiments")
+        found.config = _merged(found.config, layer.keys)
+        shared = layer if SHARED in layer.keys else shared
+        if isinstance(items, list):
+            taken = [_taken(layer, i, found, shared) for i in range(len(items))]
+        elif shared is layer and isinstance(before, list):
+            source = (layer, (SHARED,), (SHARED,))
+            changed = [{**each, SHARED: layer.keys[SHARED]} for each in before]
+            taken = [(e, [*s, source]) for e, s in zip(changed, found.sources, strict=True)]
         else:
             continue
-        config.value["experiments"] = replace(given, value=experiments)
-        named = ((each.value["name"].value, each) for each in experiments if "name" in each.value)
-        known |= {name: each for name, each in named if isinstance(name, str)}
-    return config
+        found.config = {**found.config, "experiments": [each for each, _ in taken]}
+        found.sources = [sources for _, sources in taken]
+        found.known |= {e["name"]: (e, s) for e, s in taken if isinstance(e.get("name"), str)}
+    return found
 
 
 def _taken(
-    item: Given,
-    layers: Sequence[Layer],
-    known: Mapping[str, Given],
-    shared: Given | None,
-    shared_before: Given | None,
-) -> Given:
-    """The experiment of an item of a layer's list; ConfigError for one of no use.
+    layer: Layer, index: int, found: Merged, shared: Layer | None
+) -> tuple[Mapping[str, Any], list[Source]]:
+    """The experiment of an item of a layer's list, and its sources; ConfigError for one of no use.
 
-    One that gives no `implementations` has those given so far, `shared_before`; one that is used by
-    name, only those of the same layer, `shared`.
+    One that gives no `implementations` has those of `shared`, the last layer so far with some; one
+    that is used by name, only those of the same layer.
     """
-    keys = {"use": item} if isinstance(item.value, str) else item.value
-    if not isinstance(keys, dict):
-        raise unusable(f"{item.place()}: {mistyped(item.plain, EACH)}")
-    keys = dict(keys)
-    used = keys.pop("use", None)
-    if shared := shared if used else shared_before:
-        keys.setdefault(SHARED, shared)
-    if not used:
-        return replace(item, value=keys)
-    name = used.value if isinstance(used.value, str) else shown(used.plain)
-    if not known:
-        found = merged([read_layer(BUILT_IN / config_file(named_benchmark(layers)))])
-        known = {each.value["name"].value: each for each in found.value["experiments"].value}
-    if name not in known:
-        names = ", ".join(known) or "none"
-        text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
-        raise unusable(f"{item.place()}: {text}")
+    path: KeyPath = ("experiments", index)
+    item = layer.keys["experiments"][index]
+    keys = {"use": item} if isinstance(item, str) else item
+    if not isinstance(keys, Mapping):
+        raise unusable(f"{layer.place(path)[1]}: {mistyped(item, EACH)}")
+    keys, sources = dict(keys), list[Source]([(layer, path, ())])
+    if shared and SHARED not in keys and (shared is layer or "use" not in keys):
+        keys[SHARED] = shared.keys[SHARED]
+        sources.insert(0, (shared, (SHARED,), (SHARED,)))
+    if "use" not in keys:
+        return keys, sources
+    used = keys.pop("use")
+    name = used if isinstance(used, str) else shown(used)
+    if not found.known:
+        file = BUILT_IN / config_file(named_benchmark(found.layers))
+        found.known = merged([read_layer(file)]).known
+    if name not in found.known:
+        names = ", ".join(found.known) or "none"
+        text = f"there is no experiment {name}{nearest(name, found.known)}; known: {names}"
+        raise unusable(f"{layer.place(path)[1]}: {text}")
     if "sweep" in keys:
         raise unusable(
-            f"{keys['sweep'].place()}: cannot be changed; remove it here, or define an experiment "
-            f"of your own, without use: {name}"
+            f"{layer.place((*path, 'sweep'))[1]}: cannot be changed; remove it here, or define an "
+            f"experiment of your own, without use: {name}"
         )
-    keys.setdefault("name", replace(item, value=name))
-    return _merged(known[name], replace(item, value=keys))
-
-
-def place_of(config: Given, path: KeyPath) -> str:
-    """The place of the layer that gives a path of a configuration, or the most of it.
-
-    A later change in another layer to the experiment that has the path is named, too.
-    """
-    at, depth, changed = config, 0, config
-    while depth < len(path) and path[depth] in at.items:
-        at, depth = at.items[path[depth]], depth + 1
-        changed = (at.changed or at) if depth == 2 and path[0] == "experiments" else changed
-    place = at.place(*path[depth:])
-    if changed is config or at.path[:1] != ("experiments",) or at.origin == changed.origin:
-        return place
-    return f"{place} (changed by {changed.place()})"
+    if "name" not in keys:
+        keys["name"] = name
+        sources.insert(0, (layer, path, ("name",)))
+    below, before = found.known[name]
+    return _merged(below, keys), [*before, *sources]

@@ -28,7 +28,7 @@ from flashlab.config import (
     override_layer,
     read_layer,
 )
-from flashlab.config.messages import nearest
+from flashlab.config.model import nearest
 from flashlab.files import open_atomically, read_json, write_json
 from flashlab.lab5.importing import OpenRunsError
 from flashlab.lab5.results import FolderError

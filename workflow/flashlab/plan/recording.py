@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab import machine
-from flashlab.config.messages import nearest
+from flashlab.config.model import nearest
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.freezing import pack
 from flashlab.plan.make import DATA
