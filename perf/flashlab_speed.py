@@ -2,12 +2,12 @@
 
 Measures the lab's 17 shapes, the long ones of config/long.yaml and 40 odd ones, both passes, in
 turns within one process: medians in µs, and the geometric means of the ratios of times to
-FlashLab's. On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU.
+FlashLab's.
 
-Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long odd] [--others NAME ...]
-                                                         [--seconds 5 FOR EACH SHAPE]
+Usage, on a GPU: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long odd]
+    [--others NAME ...] [--seconds 5 FOR EACH SHAPE]
 
-NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math.
+NAMEs are files in kernels/; without them flash2 and sdpa_cudnn.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ from flashlab.measuring import protocols
 from flashlab.measuring.kernel import load_kernel
 
 CONFIG = Path(__file__).parents[1] / "config"
-OTHERS = {"cuda": ("flash2", "sdpa_cudnn"), "cpu": ("sdpa_math",)}
-MINE = {"cuda": "flash_lab", "cpu": "pytorch"}
-DTYPE = {"cuda": "float16", "cpu": "float32"}
+OTHERS = ("flash2", "sdpa_cudnn")
+MINE = "flash_lab"
 GROUPS = {"lab": ("config.yaml", ""), "long": ("long.yaml", "long_")}
 """The configuration of a group's shapes, and how the names of its experiments begin."""
 
@@ -49,18 +48,17 @@ ODD_SIZES = (
 is no multiple of 64 or heads are few; or head_dim is over 128."""
 
 
-def shapes_of(group: str, device: str) -> list[Shape]:
+def shapes_of(group: str) -> list[Shape]:
     """The distinct shapes of a group: those of a configuration's experiments, or the odd ones."""
     if group == ODD:
         return [
             Shape(b, n, h, h * d, causal=causal)
             for (b, n, h, d), causal in product(ODD_SIZES, (False, True))
-            if device == "cuda" or b * n * h * d < 10**6
         ]
     (file, prefix), found = GROUPS[group], dict[Shape, None]()
     for experiment in read_layer(CONFIG / file).keys["experiments"]:
         if isinstance(experiment, dict) and experiment["name"].startswith(prefix):
-            block = {k: v if isinstance(v, list) else [v] for k, v in experiment[device].items()}
+            block = {k: v if isinstance(v, list) else [v] for k, v in experiment["cuda"].items()}
             masks, points = block.pop("causal"), max(map(len, block.values()))
             for i, causal in product(range(points), masks):
                 sizes = {name: of[i % len(of)] for name, of in block.items()}
@@ -69,10 +67,10 @@ def shapes_of(group: str, device: str) -> list[Shape]:
 
 
 def time_in_turns(
-    names: tuple[str, ...], shape: Shape, seconds: float, device: str
+    names: tuple[str, ...], shape: Shape, seconds: float
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Of each pass the median µs by implementation, without those that fail, for some seconds."""
-    run = {**vars(shape), "dtype": DTYPE[device], "device": device, "inputs": "separate"}
+    run = {**vars(shape), "dtype": "float16", "device": "cuda", "inputs": "separate"}
     passes = {}
     for name in names:
         kernel = load_kernel(KERNELS / f"{name}.py")
@@ -85,8 +83,8 @@ def time_in_turns(
     for turns in zip(*passes.values(), strict=True):
         samplers, samples = {}, defaultdict[str, list[float]](list)
         for name, (_, call) in zip(passes, turns, strict=True):
-            protocols.warm_up(call, device)
-            samplers[name] = protocols.Sampler(call, device)
+            protocols.warm_up(call, "cuda")
+            samplers[name] = protocols.Sampler(call, "cuda")
         order, begin = [*samplers], time.monotonic()
         while not samples or time.monotonic() - begin < seconds / 2:
             for name in order:
@@ -99,25 +97,25 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", nargs="+", choices=(*GROUPS, ODD), default=list(GROUPS))
-    parser.add_argument("--others", nargs="+")
+    parser.add_argument("--others", nargs="+", default=OTHERS)
     parser.add_argument("--seconds", type=float, default=5)
-    arguments, device = parser.parse_args(), machine.detect_device("auto")
-    mine, others = MINE[device], tuple(arguments.others or OTHERS[device])
-    print(f"torch {torch.__version__}, {machine.device_name(device)}", flush=True)
+    arguments = parser.parse_args()
+    print(f"torch {torch.__version__}, {machine.device_name('cuda')}", flush=True)
     ratios: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for group in arguments.groups:
-        for shape in shapes_of(group, device):
-            for metric, us in time_in_turns((mine, *others), shape, arguments.seconds, device):
+        for shape in shapes_of(group):
+            names = (MINE, *arguments.others)
+            for metric, us in time_in_turns(names, shape, arguments.seconds):
                 told = ", ".join(f"{name} {value:.1f}" for name, value in us.items())
                 print(f"{group} {shape}, {metric}: {told}", flush=True)
-                if mine in us and len(us) > 1:
-                    over = {name: us[name] / us[mine] for name in us if name != mine}
+                if MINE in us and len(us) > 1:
+                    over = {name: us[name] / us[MINE] for name in us if name != MINE}
                     for name, ratio in (*over.items(), ("the best", min(over.values()))):
                         ratios[group, metric, name].append(ratio)
     for (group, metric, name), found in ratios.items():
         ends = f"{min(found):.2f} to {max(found):.2f}, {len(found)} shapes"
         mean = statistics.geometric_mean(found)
-        print(f"{group}, {metric}, {name} / {mine}: {mean:.3f} ({ends})")
+        print(f"{group}, {metric}, {name} / {MINE}: {mean:.3f} ({ends})")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 A made student measured the lab's 36 runs alone: a level, a scatter between 0.05% and 2%, trends of
 the machine (slower at short times, in one pass), and 3% of the times disturbed 1.5- to 4-fold. As
 on real machines, a run's two passes and neighbouring runs deviate together (signs agree 0.2 above
-chance), every GPU has a pattern of its own, and so has every version of the software. A real one is
-a process of the recorded H200's: all of one card, closer together than any two students.
+chance), every GPU has a pattern of its own, and so has every version of the software.
 
 Usage: PYTHONPATH=workflow:tests python perf/grading_alarms.py honest|cheats [CLASSES] [FIRST_SEED]
 """
@@ -17,10 +16,10 @@ import random
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 
-from planted.classes import MEMORY, Handed, lab, recorded
+from planted.classes import MEMORY, Handed, lab
 from planted.course import memory_of
 
 from flashlab.benchmarks.attention import costs
@@ -32,12 +31,10 @@ from flashlab_grading.checks import PASSES, Line, bytes_moved
 from flashlab_grading.copies import times_of
 from flashlab_grading.submissions import check_alone, grade_checked
 
-H200 = "NVIDIA H200"
 FIVE = (
     *("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"),
-    *("NVIDIA GeForce RTX 3060", H200),
+    *("NVIDIA GeForce RTX 3060", "NVIDIA H200"),
 )
-COARSE_STEPS = (1e-3, 2e-3, 5e-3, 10e-3, 15.6e-3)
 DISTURBED = 0.03
 LAUNCHES = {NAIVE: {"forward": 8, "backward": 14}, FLASH2: {"forward": 1, "backward": 3}}
 LAUNCH_SECONDS = 6e-6
@@ -98,26 +95,6 @@ def student(named: str, chance: random.Random) -> Handed:
     return own
 
 
-def on_a_coarse_clock(own: Handed, step: float, chance: random.Random) -> Handed:
-    """A student whose times are means of 30 calls by a clock of such steps, in seconds."""
-    for file in own.documents:
-        for name in PASSES:
-            total = 30 * own.seconds(file, name)
-            own.rescale(file, max(1, int(total / step + chance.random())) * step / total, [name])
-    return own
-
-
-CLASSES: dict[str, Callable[[random.Random], list[Handed]]] = {
-    "twenty students of each of five devices": lambda c: [student(gpu, c) for gpu in FIVE * 20],
-    "4 real and 10 made students, H200": lambda c: [
-        *recorded(), *(student(H200, c) for _ in range(10))
-    ],
-    "clocks of 1 to 15.6 ms, 30 students": lambda c: [
-        on_a_coarse_clock(student(FIVE[i % 5], c), COARSE_STEPS[i % 5], c) for i in range(30)
-    ],
-}  # fmt: skip
-
-
 def alarms(own: Class) -> list[Line]:
     """What all checks say against a class."""
     checked = [check_alone(handed.submission(name)) for name, handed in own.items()]
@@ -129,22 +106,22 @@ def alarms(own: Class) -> list[Line]:
 
 def count_honest(classes: int, first: int) -> None:
     """Print how many honest students fail or are warned, and what is said of them."""
-    for what, make in CLASSES.items():
-        students, told, codes = 0, set[tuple[str, int, str]](), Counter[str]()
-        for seed in range(first, first + classes):
-            own = {f"s{i:03}": handed for i, handed in enumerate(make(random.Random(seed)))}
-            students, lines = students + len(own), alarms(own)
-            told |= {(line.verdict, seed, line.submission) for line in lines}
-            codes.update(f"{line.verdict} {line.code}" for line in lines)
-        counts = dict(Counter(verdict for verdict, *_ in told))
-        print(f"{what}: of {students} students {counts}; {dict(codes)}", flush=True)
+    told, codes = set[tuple[str, int, str]](), Counter[str]()
+    for seed in range(first, first + classes):
+        chance = random.Random(seed)
+        lines = alarms({f"s{i:03}": student(gpu, chance) for i, gpu in enumerate(FIVE * 20)})
+        told |= {(line.verdict, seed, line.submission) for line in lines}
+        codes.update(f"{line.verdict} {line.code}" for line in lines)
+    counts = dict(Counter(verdict for verdict, *_ in told))
+    print(f"of {100 * classes} students, twenty of each of five devices: {counts}; {dict(codes)}")
 
 
 # Cheats: what eve hands in, by her own measurements, the class, and the one whom she copies
 
 
-def mean_of(sources: list[Handed]) -> Handed:
-    """Means of others' times."""
+def mean_of(others: Class, count: int, chance: random.Random) -> Handed:
+    """Means of the times of so many others."""
+    sources = chance.sample([*others.values()], count)
     made = copy.deepcopy(sources[0])
     for name in made.documents:
         documents = (each.documents[name] for each in sources)
@@ -152,16 +129,11 @@ def mean_of(sources: list[Handed]) -> Handed:
     return made
 
 
-def scaled(own: Handed, factor: float, names: Iterable[str]) -> Handed:
-    """Some of the own times multiplied."""
-    for name in names:
-        own.rescale(name, factor)
+def one_scaled(own: Handed, factor: float, chance: random.Random) -> Handed:
+    """The times of one run of at least 1 ms multiplied."""
+    long = [name for name in own.documents if own.seconds(name, "forward") > 1e-3]
+    own.rescale(chance.choice(long), factor)
     return own
-
-
-def one_run(own: Handed, chance: random.Random) -> list[str]:
-    """One run of at least 1 ms."""
-    return [chance.choice([n for n in own.documents if own.seconds(n, "forward") > 1e-3])]
 
 
 def causal_of_full(own: Handed) -> Handed:
@@ -176,12 +148,12 @@ CHEATS: dict[str, Callable[[Handed, Class, str, random.Random], Handed]] = {
     "an exact copy": lambda own, others, source, c: others[source].jittered(0, c),
     "a copy, all times × 0.97": lambda own, others, source, c: others[source].jittered(0, c, 0.97),
     "each changed by up to 0.01%": lambda own, others, source, c: others[source].jittered(1e-4, c),
-    "means of two others": lambda own, others, _, c: mean_of(c.sample([*others.values()], 2)),
-    "means of three others": lambda own, others, _, c: mean_of(c.sample([*others.values()], 3)),
-    "one run 2.2 times faster": lambda own, others, _, c: scaled(own, 1 / 2.2, one_run(own, c)),
-    "one run 2.2 times slower": lambda own, others, _, c: scaled(own, 2.2, one_run(own, c)),
+    "means of two others": lambda own, others, _, c: mean_of(others, 2, c),
+    "means of three others": lambda own, others, _, c: mean_of(others, 3, c),
+    "one run 2.2 times faster": lambda own, others, _, c: one_scaled(own, 1 / 2.2, c),
+    "one run 2.2 times slower": lambda own, others, _, c: one_scaled(own, 2.2, c),
     "causal runs: full × 0.57": lambda own, *_: causal_of_full(own),
-    "all times × 0.4": lambda own, *_: scaled(own, 0.4, [*own.documents]),
+    "all times × 0.4": lambda own, others, _, c: own.jittered(0, c, 0.4),
 }
 
 

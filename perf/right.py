@@ -62,9 +62,9 @@ def of_pairs(recordings: int, seed: int, folder: Path) -> Table:
             yield _row_of_identical(f"{name}: {processes} processes, {way}", score)
 
 
-def _row(name: str, s: scores.Score, identical_ones: str = "–") -> tuple[object, ...]:
+def _row(name: str, s: scores.Score, same: str = "–") -> tuple[object, ...]:
     of_plain = _share(s.false, s.decided), _share(s.missed, s.plain)
-    return name, s.decided, *of_plain, identical_ones, _share(s.held, s.intervals)
+    return name, s.decided, *of_plain, same, _share(s.held, s.intervals)
 
 
 def of_scores(datasets: int, seed: int, folder: Path) -> Table:

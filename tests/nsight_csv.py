@@ -29,48 +29,28 @@ METRICS = nsight.metrics_for(COUNTED)
 Cells = tuple[tuple[str, str], ...]
 """Unit and value of each metric, in the order of `METRICS`."""
 
-SPIN: Cells = (
-    *(("nsecond", "1,120"), ("byte", "2,048"), ("%", "0"), ("%", "1.56")),
-    *(("%", "0.01"), ("%", "0.1")),
-)
+
+def cells(*values: str) -> Cells:
+    """From ``6.90 msecond``, ``318.00 Mbyte`` and shares in percent."""
+    units = (value.split() if " " in value else (value, "%") for value in values)
+    return tuple((unit, number) for number, unit in units)
+
+
+SPIN = cells("1,120 nsecond", "2,048 byte", "0", "1.56", "0.01", "0.1")
 NAIVE = {
-    "copy": (
-        *(("usecond", "45.12"), ("Mbyte", "201.33"), ("%", "0"), ("%", "88.1")),
-        *(("%", "12.5"), ("%", "91.2")),
-    ),
-    "product": (
-        *(("usecond", "333"), ("Gbyte", "1.14"), ("%", "22"), ("%", "18.2")),
-        *(("%", "24.1"), ("%", "74.3")),
-    ),
-    "softmax": (
-        *(("usecond", "787"), ("Gbyte", "2.15"), ("%", "0"), ("%", "79.9")),
-        *(("%", "31"), ("%", "65.0")),
-    ),
-    "last product": (
-        *(("usecond", "303"), ("Gbyte", "1.01"), ("%", "25"), ("%", "18.4")),
-        *(("%", "26.0"), ("%", "71.0")),
-    ),
+    "copy": cells("45.12 usecond", "201.33 Mbyte", "0", "88.1", "12.5", "91.2"),
+    "product": cells("333 usecond", "1.14 Gbyte", "22", "18.2", "24.1", "74.3"),
+    "softmax": cells("787 usecond", "2.15 Gbyte", "0", "79.9", "31", "65.0"),
+    "last product": cells("303 usecond", "1.01 Gbyte", "25", "18.4", "26.0", "71.0"),
 }
 """The kernels of the naive implementation at B 16, N 1024, d 64, as on an H200."""
 
 FORWARD = ("copy", "copy", "product", "softmax", "copy", "last product")
-FLASH2_FORWARD: Cells = (
-    *(("msecond", "6.90"), ("Mbyte", "318.00"), ("%", "63"), ("%", "12.4")),
-    *(("%", "63.5"), ("%", "41.0")),
-)
-FLASH2_BACKWARD: tuple[Cells, ...] = (
-    (
-        *(("usecond", "40.0"), ("Mbyte", "268.00"), ("%", "0"), ("%", "70")),
-        *(("%", "10"), ("%", "80")),
-    ),
-    (
-        *(("msecond", "17.1"), ("Gbyte", "1.00"), ("%", "51"), ("%", "12.1")),
-        *(("%", "52"), ("%", "60")),
-    ),
-    (
-        *(("usecond", "60.0"), ("Mbyte", "132.00"), ("%", "0"), ("%", "66")),
-        *(("%", "11"), ("%", "82")),
-    ),
+FLASH2_FORWARD = cells("6.90 msecond", "318.00 Mbyte", "63", "12.4", "63.5", "41.0")
+FLASH2_BACKWARD = (
+    cells("40.0 usecond", "268.00 Mbyte", "0", "70", "10", "80"),
+    cells("17.1 msecond", "1.00 Gbyte", "51", "12.1", "52", "60"),
+    cells("60.0 usecond", "132.00 Mbyte", "0", "66", "11", "82"),
 )
 
 
