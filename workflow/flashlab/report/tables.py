@@ -245,10 +245,8 @@ def sweep_table(s: Sweep) -> Table:
 def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
     row = None if leads is None else at(leads, value)
-    key = (s.variants[0], name, value)
-    if key not in s.runs.index:
-        return value_cell(s, TOTAL, name, value)
-    odd = Markup("<sup>!</sup>") if s.runs.loc[[key]].odd.iloc[0] else ""
+    own = s.run(name, value)
+    odd = Markup("<sup>!</sup>") if own and own["odd"] else ""
     lead = "" if row is None else LEAD.format(speed(row))
     return value_cell(s, TOTAL, name, value, "", Markup("{}{}").format(odd, lead))
 
@@ -497,7 +495,11 @@ BY = ("head_dim", "seq_len", "causal")
 
 
 def maps(data: Dataset) -> list[Block]:
-    """The maps, each below its heading; none of fewer than three implementations."""
+    """Tables of which implementation to use, by head size, length and mask, below their headings.
+
+    Where this project's own kernel leads anywhere, those without it stand before those with it.
+    None of fewer than three implementations.
+    """
     if not {*BY} <= {parameter.name for parameter in data.benchmark.parameters}:
         return []
     measured = dict.fromkeys(name for s in data.sweeps for name in s.names)
@@ -505,44 +507,35 @@ def maps(data: Dataset) -> list[Block]:
     others = [name for name in names if not data.declared[name].get("tuned_on")]
     if len(names) < LEAST:
         return []
-    maps = {"map": names}
-    if others != names and len(others) >= LEAST and _leads(data, names, others):
-        maps = {"map.others": others, "map.own": names}
+    found, without = _chosen(data, names), _chosen(data, others)
+    leads = any(c["names"][0] not in others for of in found.values() for c in of.values())
+    made = {"map": found}
+    if others != names and len(others) >= LEAST and leads:
+        made = {"map.others": without, "map.own": found}
     blocks: list[Block] = []
-    for key, of in maps.items():
-        blocks += [Prose(says(key), "subhead"), _tables(data, of)]
+    for key, chosen in made.items():
+        blocks += [Prose(says(key), "subhead"), Beside([_map(data, *of) for of in chosen.items()])]
     return [*blocks, Prose(says("map.note"), "quiet")]
 
 
-def _chosen(data: Dataset, metric: str, names: Sequence[str]) -> Mapping[Any, Any]:
-    """The cell of each head size, length and mask, of keys and values that are not shared."""
+def _chosen(data: Dataset, names: Sequence[str]) -> dict[str, Mapping[Any, Any]]:
+    """By metric, the cell of each head size, length and mask; keys and values are not shared."""
     table = data.comparisons
     if "num_kv_heads" in table:
         table = table[table.num_kv_heads == table.num_heads]
-    ranked = ranking(table, metric, names)
-    return cells(ranked, BY).to_dict("index") if len(ranked) else {}
+    ranked = {m.name: ranking(table, m.name, names) for m in use_metrics(data.benchmark)}
+    return {m: cells(of, BY).to_dict("index") if len(of) else {} for m, of in ranked.items()}
 
 
-def _leads(data: Dataset, names: Sequence[str], others: Sequence[str]) -> bool:
-    """True if one of `names` beside the `others` is the first anywhere."""
-    chosen = (_chosen(data, metric.name, names) for metric in use_metrics(data.benchmark))
-    return any(cell["names"][0] not in others for each in chosen for cell in each.values())
-
-
-def _tables(data: Dataset, names: Sequence[str]) -> Beside:
-    """A table for each use: rows of d and N, a column for each mask."""
-    tables = []
-    for metric in use_metrics(data.benchmark):
-        chosen = _chosen(data, metric.name, names)
-        masks = sorted({bool(mask) for _, _, mask in chosen})
-        rows = [
-            Row([f"{d:g} · {n:g}", *(_cell(data, chosen.get((d, n, mask))) for mask in masks)])
-            for d, n in sorted({(d, n) for d, n, _ in chosen})
-        ]
-        columns = ["d · N", *(head("on" if mask else "off") for mask in masks)]
-        title: Text = says(f"map.{metric.name}")
-        tables.append(Table(columns, rows, [(title, len(columns))], 3, kind="map"))
-    return Beside(tables)
+def _map(data: Dataset, metric: str, chosen: Mapping[Any, Any]) -> Table:
+    """Rows of d and N, a column for each mask."""
+    masks = sorted({bool(mask) for _, _, mask in chosen})
+    rows = [
+        Row([f"{d:g} · {n:g}", *(_cell(data, chosen.get((d, n, mask))) for mask in masks)])
+        for d, n in sorted({(d, n) for d, n, _ in chosen})
+    ]
+    columns = ["d · N", *(head("on" if mask else "off") for mask in masks)]
+    return Table(columns, rows, [(says(f"map.{metric}"), len(columns))], 3, kind="map")
 
 
 def _cell(data: Dataset, cell: Mapping[str, Any] | None) -> Markup:
