@@ -129,9 +129,7 @@ def test_the_protocol_holds_only_what_it_depends_on(config: Config) -> None:
     config = copy.deepcopy(resolved(config))
     assert protocol_of(config, "cuda") == PROTOCOL
     config["measure"]["sampled"]["max_seconds"] = 2
-    config["measure"]["sampled"]["energy_seconds"] = 1  # which only a GPU tells
     assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
-    assert protocol_of(config, "cuda")["energy_seconds"] == 1
     config["measure"]["protocol"] = "lab5"
     assert protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
 

@@ -73,7 +73,7 @@ def test_a_run_that_failed_has_no_numbers_and_a_message(run: Run, status: str) -
         ("record.metrics.forward_time.unit", "s"),
         ("record.metrics.forward_time.colour", "red"),
         ("record.metrics.forward_time.stopped", "bored"),
-        ("record.metrics.energy", {"unit": "J", "value": 1.0}),
+        ("record.metrics.heat", {"unit": "J", "value": 1.0}),
         ("record.metrics", {}),
         ("record.warnings", [{"code": "a_code_that_nothing_gives"}]),
         ("record.started", "yesterday"),

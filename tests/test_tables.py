@@ -27,7 +27,7 @@ from flashlab.analysis.tables import metric_rows, read_runs, run_rows, write_tab
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.records import Measurement, Record, RecordError
+from flashlab.records import Record, RecordError
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, median_interval
 
@@ -246,38 +246,6 @@ def test_where_processes_differ_in_an_exact_value_the_worst_counts(
     peak = metrics_of(planned(records))["peak_memory"]
     ends = (least, 12.0) if is_told else (None, None)
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, *ends)
-
-
-# Energy, which not every device tells
-
-
-def with_energy(run: Run, *joules: float) -> Record:
-    """The record of a run with these energies (J) of a call, forward and backward alike."""
-    record = record_of(run)
-    energy = Measurement(float(np.median(joules)), joules, "time")
-    told = {"forward_energy": energy, "backward_energy": energy}
-    return replace(record, metrics={**record.metrics, **told})
-
-
-def test_energy_has_an_interval_and_the_efficiency_follows_where_there_is_any(
-    run: Run, planned: Planned
-) -> None:
-    old = record_of(replace(run, implementation="Old"))
-    plan = planned([with_energy(run, *np.linspace(0.2, 0.21, 12)), old])
-    assert metrics_of(plan, "Old")["forward_energy"]["status"] == "absent"
-    found = metrics_of(plan)
-    energy, efficiency = found["forward_energy"], found["forward_efficiency"]
-    assert (energy["unit"], energy["value"]) == ("J", pytest.approx(0.205))
-    assert 0.2 <= energy["low"] < energy["high"] <= 0.21
-    flops = costs.flops(Shape.of(run))["forward"]
-    assert efficiency["value"] == pytest.approx(flops / 1e12 / energy["value"])
-    assert efficiency["unit"] == "TFLOP/s/W"
-
-
-def test_an_experiment_of_which_no_run_has_energy_is_without_it(run: Run, tmp_path: Path) -> None:
-    experiment = experiment_of(tmp_path, [record_of(run)])
-    measured = ["forward_time", "backward_time", "peak_memory"]
-    assert [metric.name for metric in experiment.benchmark.measured] == measured
 
 
 # Counters

@@ -30,7 +30,6 @@ from flashlab.benchmarks.settings import (
     Count,
     Keys,
     Line,
-    NotNegative,
     OneOrEach,
     OneOrMany,
     Positive,
@@ -85,7 +84,6 @@ Chosen = OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
 SAMPLED = _filled(
     relative_interval=(Precision, 0.01),
     max_seconds=_of_devices(Positive, 0.05, 0.2),
-    energy_seconds=(NotNegative, 0),
 )
 
 EXAMPLES: dict[str, Any] = {

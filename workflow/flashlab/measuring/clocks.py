@@ -26,6 +26,18 @@ def gpu_uuid() -> str:
     return f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
 
 
+def energy_consumed() -> float | None:
+    """The GPU's energy since its driver was loaded, in J; None where nothing counts it."""
+    nvml = machine.nvml()
+    if nvml is None:
+        return None
+    try:
+        handle = nvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
+        return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3)
+    except nvml.NVMLError:
+        return None
+
+
 class Watch:
     """Reads the GPU's state between batches of calls, when nothing runs on it or is timed."""
 

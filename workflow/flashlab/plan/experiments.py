@@ -13,9 +13,6 @@ from flashlab.runs import Run
 Kind = tuple[str, str]
 """The dtype and the kind of device of all runs of a plan."""
 
-ENERGY = "energy_seconds"
-"""Setting of how long each pass runs on a GPU for its energy; 0 for not at all."""
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -44,8 +41,6 @@ def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
     """The measuring protocol of a resolved configuration on a kind of device, with its settings."""
     measure = config["measure"]
     settings = {key: on_device(v, device) for key, v in measure[measure["protocol"]].items()}
-    if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
-        settings.pop(ENERGY, None)
     return {"name": measure["protocol"], **settings, "timeout_s": measure["timeout_s"]}
 
 

@@ -63,10 +63,6 @@ RATE = Quantity(
     unit_on={"cpu": ("GFLOP/s", 1e3)},
 )
 MEMORY = Quantity("memory", "MiB", "lower", exact=True)
-ENERGY = Quantity("energy", "J", "lower", texts("能量", "Energy"))
-EFFICIENCY = Quantity(
-    "efficiency", "TFLOP/s/W", "higher", texts("能源效率", "Energy efficiency"), logarithmic=False
-)
 
 PASSES = {"forward": texts("前向", "forward"), "backward": texts("反向", "backward")}
 
@@ -165,13 +161,6 @@ ATTENTION = Benchmark(
             derived=_per(TIME, "forward_backward", 1e9),
         ),
         Metric("peak_memory", MEMORY, texts("峰值記憶體", "peak memory")),
-        *(_of_pass(name, ENERGY, "能量", "energy", optional=True) for name in PASSES),
-        *(
-            _of_pass(
-                name, EFFICIENCY, "能源效率", "energy efficiency", derived=_per(ENERGY, name, 1e12)
-            )
-            for name in PASSES
-        ),
     ),
     measure="flashlab.benchmarks.attention.measure",
     packed_protocols=("lab5",),

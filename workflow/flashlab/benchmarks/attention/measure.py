@@ -21,7 +21,7 @@ from flashlab.benchmarks.attention.inputs import (
 )
 from flashlab.benchmarks.attention.prepared import Prepared
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.measuring import energy, environment, memory, protocols
+from flashlab.measuring import environment, memory, protocols
 from flashlab.measuring.protocols import Pass, right_before
 
 MIB = 1024**2
@@ -185,24 +185,11 @@ def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[
     return {"again": {"calls": calls, "heads": compared["heads"], "errors": compared["errors"]}}
 
 
-def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Energies of both passes as metrics; none where no device tells.
-
-    Each pass runs for so many seconds.
-    """
-    measured = {
-        name.replace("time", "energy"): energy.measure_energy(timed, seconds)
-        for name, timed in passes(kernel, run)
-    }
-    return measured if all(measured.values()) else {}
-
-
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
     """Check, measure memory, time, check again; each raises what the implementation raises.
 
     Returns the metrics of a record (times in ms, memory in MiB), what the gate compared, and the
-    warnings; as details, the state of the GPU during each pass; where the protocol asks for it and
-    the GPU tells, energies in J and their resolution.
+    warnings; as details, the state of the GPU during each pass.
     """
     device = run["device"]
     prepared = prepare(kernel, run)
@@ -215,9 +202,6 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     del timed  # and the tensors of its pass
     states += environment.gpu_states(device)
     again = check_again(kernel, run, calls)
-    # After all that is timed, which it would heat the device for.
-    seconds = protocol.get("energy_seconds")
-    energies = measure_energy(kernel, run, seconds) if seconds else {}
     details = {
         "clocks": {name: timing.clocks for name, timing in timings.items() if timing.clocks},
         "page_faults": {name: timing.faults for name, timing in timings.items() if timing.faults},
@@ -226,7 +210,7 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     warnings = environment.timing_warnings(timings)
     return {
         "details": {name: found for name, found in details.items() if found} or None,
-        "metrics": {**times, **prepared["metrics"], **energies},
+        "metrics": {**times, **prepared["metrics"]},
         "gate": {**prepared["gate"], **again},
         "warnings": warnings + environment.state_warnings(load.foreign_share(), states),
     }

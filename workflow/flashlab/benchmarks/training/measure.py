@@ -28,7 +28,7 @@ from flashlab.benchmarks.training import corpus, gate
 from flashlab.benchmarks.training.busy import busy_iteration
 from flashlab.benchmarks.training.loop import WARM_UP_ITERATIONS, Forward, Trainer, batches
 from flashlab.benchmarks.training.model import GPT, GPTConfig
-from flashlab.measuring import clocks, energy, environment, memory
+from flashlab.measuring import clocks, environment, memory
 from flashlab.measuring.protocols import Timing, synchronize
 
 MIB = 1024**2
@@ -106,8 +106,8 @@ def _train(
         losses.append(loss)
         _print_progress(iteration, loss, seconds)
         if iteration == WARM_UP_ITERATIONS and on_gpu:
-            joules = energy.consumed()
-    used = energy.consumed() if on_gpu else None
+            joules = clocks.energy_consumed()
+    used = clocks.energy_consumed() if on_gpu else None
     allocated = torch.cuda.max_memory_allocated() if on_gpu else 0
     process_mib, clock = _process_mib(device), watch.seen()
     states += environment.gpu_states(device)
