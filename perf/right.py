@@ -2,12 +2,9 @@
 
 Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY COUNT [SEED]
 
-scores      comparisons of planted datasets; status 1 out of bounds
-models      comparisons where processes differ in known ways; status 1 where a goal is missed
+rows        comparisons where processes differ in known ways; status 1 where a goal is missed
 sentences   all that planted reports on attention say; status 1 where page one says anything false
 noise       runs of identical code under noise of known kinds
-replicated  pairs of identical code whose processes differ
-paired      recordings of identical code where cards and clocks differ
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import identical, models, scores, sentences
+from analysis.study import noise, rows, sentences
 
 Table = Iterator[tuple[object, ...]]
 OF_COMPARED = ("what", "decided", "false", "plain ones missed", "A/A different", "intervals hold")
@@ -30,60 +27,25 @@ def _share(count: float, of: float) -> str:
     return f"{count} of {of} ({100 * count / max(1, of):.2f}%)"
 
 
-def _row_of_identical(name: str, s: identical.Score) -> tuple[object, ...]:
-    of_runs, half = _share(s.held, s.runs) if s.runs else "–", s.width / s.ratios / 2
-    of_ratios = _share(s.ratios_held, s.ratios), f"±{half:.2%}", 1e4 * s.false / s.ratios
-    return name, of_runs, *of_ratios, _share(s.missed, s.ratios)
-
-
 def of_noise(runs: int, seed: int, folder: Path) -> Table:
     """The last row of each noise is by the stop rule."""
     yield OF_IDENTICAL
-    for name, count in itertools.product(identical.NOISES, (10, 20, 100, 500, None)):
-        score = identical.score_noise(name, runs, seed, count)
-        yield _row_of_identical(f"{name}, {count or 'stopped'}", score)
+    for name, count in itertools.product(noise.NOISES, (10, 20, 100, 500, None)):
+        s = noise.score_noise(name, runs, seed, count)
+        of_ratios = _share(s.ratios_held, s.ratios), f"±{s.width / s.ratios / 2:.2%}"
+        false = 1e4 * s.false / s.ratios, _share(s.missed, s.ratios)
+        yield f"{name}, {count or 'stopped'}", _share(s.held, s.runs), *of_ratios, *false
 
 
-def of_replicated(pairs: int, seed: int, folder: Path) -> Table:
-    """Each kind of calls by the spread between processes."""
-    yield OF_IDENTICAL
-    spreads, counts = (0.006, 0.012, 0.02, 0.03), (1, 3, 5, 8)
-    for calls, sd, processes in itertools.product(identical.CALLS, spreads, counts):
-        score = identical.score_fixed(calls, sd, processes, pairs, seed)
-        yield _row_of_identical(f"{calls[0]}, sd between {processes} processes {sd:.1%}", score)
-
-
-def of_pairs(recordings: int, seed: int, folder: Path) -> Table:
-    """Ratios of eight settings by pairs, and as of independent runs."""
-    yield OF_IDENTICAL
-    for name, processes in itertools.product(identical.DISTURBANCES, (2, 3, 5)):
-        found = identical.score_paired(name, recordings, seed, 8, processes)
-        for way, score in zip(("pairs", "independent"), found, strict=True):
-            yield _row_of_identical(f"{name}: {processes} processes, {way}", score)
-
-
-def _row(name: str, s: scores.Score, same: str = "–") -> tuple[object, ...]:
-    of_plain = _share(s.false, s.decided), _share(s.missed, s.plain)
-    return name, s.decided, *of_plain, same, _share(s.held, s.intervals)
-
-
-def of_scores(datasets: int, seed: int, folder: Path) -> Table:
-    """Rows and statements of each kind."""
-    found = scores.score(datasets, seed, folder)
-    yield OF_COMPARED
-    yield from (_row(*each) for each in sorted(found.rows.items()))
-    yield "identical", "", "", "", _share(found.identical_differences, found.identical_rows), ""
-    if wrong := found.out_of_bounds():
-        sys.exit("\n".join(wrong))
-
-
-def of_models(datasets: int, seed: int, folder: Path) -> Table:
+def of_rows(reports: int, seed: int, folder: Path) -> Table:
     """A row for each model and number of processes."""
     yield OF_COMPARED
     wrong = []
-    for name, cell in models.score_models(datasets, seed, folder):
-        yield _row(name, cell.rows, _share(cell.different, cell.identical))
-        wrong += [f"{name}: {each}" for each in cell.out_of_bounds("two states" in name)]
+    for name, s in rows.study(reports, seed, folder):
+        of_plain = _share(s.false, s.decided), _share(s.missed, s.plain)
+        identical = _share(s.different, s.alike)
+        yield name, s.decided, *of_plain, identical, _share(s.held, s.intervals)
+        wrong += [f"{name}: {each}" for each in s.out_of_bounds("two states" in name)]
     if wrong:
         sys.exit("\n".join(wrong))
 
@@ -106,8 +68,9 @@ def of_sentences(reports: int, seed: int, folder: Path) -> Table:
 
 
 STUDIES: dict[str, Callable[[int, int, Path], Table]] = {
-    **{"scores": of_scores, "models": of_models, "sentences": of_sentences},
-    **{"noise": of_noise, "replicated": of_replicated, "paired": of_pairs},
+    "rows": of_rows,
+    "sentences": of_sentences,
+    "noise": of_noise,
 }
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from analysis.study.identical import NOISES
+from analysis.study.noise import NOISES
 from hypothesis import given
 from hypothesis import strategies as st
 

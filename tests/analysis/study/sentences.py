@@ -1,9 +1,7 @@
 """Whether every sentence of planted reports on attention is true.
 
-Two, three or nine implementations along N (with and without the mask), B, H and E, on a GPU and a
-CPU, with failures and odd runs. A sentence is judged by the clauses that its facts choose: each
-says something of the times that were planted. Numbers that it prints are those of the tables, whose
-intervals another study judges.
+A sentence is judged by the clauses that its facts choose: each says something of the times that
+were planted. Numbers that it prints are those of the tables, whose intervals another study judges.
 """
 
 from __future__ import annotations
@@ -11,130 +9,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from story.attention.reports import SWEPT, Sheet, processes_of, write
+from analysis.study.world import METRICS, VALUES, WORK, Key, Truth, plant
 
-from flashlab.analysis.frames import Dataset, run_keys_of
+from flashlab.analysis.frames import Dataset
 from flashlab.story.attention.roles import margins
 from flashlab.story.attention.sentences import observations
 from flashlab.story.observation import Observation
 
-NAMES = {
-    2: ("Pytorch", "Flash2"),
-    3: ("Pytorch", "Flash2", "Flash3"),
-    9: (
-        *("Pytorch", "SdpaMath", "Flash2", "Flash3", "Flash4", "SdpaCudnn", "SdpaEfficient"),
-        *("Flex", "FlashLab"),
-    ),
-}
-VALUES = {
-    **{"seq_len": (128, 256, 1024, 2048), "causal": (192, 384, 768, 1536)},
-    **{"batch_size": (1, 2, 8, 16), "num_heads": (2, 4, 16, 32), "emb_dim": (128, 256, 1024)},
-}
-"""By experiment; no two of them share a run."""
-
 MOST_FALSE = 0.001
 """Share of all sentences; of those on page one, none."""
-
-METRICS = {"forward_time": 0, "backward_time": 1}
-TOTAL = "forward_backward_time"
-WORK = {"N": 2.0, "B": 1.0, "H": 0.0, "E": 1.0}
-"""The power of the swept value that the operations grow with."""
-
-Key = tuple[str, str, bool, int]
-"""Experiment, implementation, mask, value."""
-
-
-@dataclass
-class Truth:
-    """What was planted: (forward, backward) in ms of each run, those that failed, the odd ones."""
-
-    times: dict[Key, tuple[float, float]] = field(default_factory=dict)
-    failed: dict[Key, str] = field(default_factory=dict)
-    odd: set[Key] = field(default_factory=set)
-    """Those that the tables call odd, which sentences leave out."""
-    symbols: dict[str, str] = field(default_factory=dict)
-
-    def time(self, key: Key, metric: str = TOTAL) -> float:
-        """A true time; NaN where the run has none."""
-        if key in self.failed or key not in self.times:
-            return math.nan
-        of = self.times[key]
-        return sum(of) if metric == TOTAL else of[METRICS[metric]]
-
-    def speed(
-        self, s: str, name: str, over: str, at: int, mask: bool, metric: str = TOTAL
-    ) -> float:
-        """The true speed of one over another."""
-        return self.time((s, over, mask, at), metric) / self.time((s, name, mask, at), metric)
-
-    def mask_of(self, s: str) -> bool:
-        """The mask of an experiment; without it where it has both."""
-        return all(mask for name, _, mask, _ in self.times if name == s)
-
-    def row(self, row: Mapping[str, Any]) -> float:
-        """The true ratio of a row of comparisons.csv, which is no pooled one."""
-        s, at, metric = (row[key] for key in ("experiment", "value", "metric"))
-        mask = "true" in row["variant"]
-        one, other = (s, row["subject"], mask, at), (s, row["reference"], mask, at)
-        if row["compared"] in ("first value", "previous value"):
-            other = (s, row["subject"], mask, row["reference_value"])
-        elif row["compared"] == "causal":
-            other = (s, row["subject"], False, at)
-        return self.time(one, metric) / self.time(other, metric)
-
-
-def plant(random: np.random.Generator, folder: Path) -> tuple[Dataset, Truth]:
-    """A report whose truth is known."""
-    names = NAMES[int(random.choice([2, 2, 3, 9]))]
-    noise = float(random.choice([0.002, 0.01, 0.03]))
-    device = str(random.choice(["cuda", "cpu"]))
-    truth, sheets = Truth(), {}
-    chosen = random.permutation(["N", "B", "H", "E", "mask"])[: int(random.integers(1, 4))]
-    base = {n: float(np.exp(random.normal(0, 0.7))) for n in names}
-    if random.random() < 0.3:
-        base = dict.fromkeys(names, 1.0)
-
-    def curve(key: tuple[str, str, bool], power: float, bend: float, ratio: float) -> None:
-        """Along a sweep a power, bent; some runs fail, and one may be odd."""
-        s, name, mask = key
-        gain = float(np.exp(random.uniform(-0.3, 0.7))) if mask and s == "causal" else 1.0
-        values, cells = VALUES[s], sheets[s].cells.setdefault((name, mask), {})
-        odd = int(random.choice(values[1:-1])) if random.random() < 0.04 else None
-        for i, value in enumerate(values):
-            middle = math.exp(bend * (1 - abs(2 * i / (len(values) - 1) - 1)))
-            forward = base[name] / gain * (value / values[0]) ** power * middle
-            forward *= 2.5 if value == odd else 1.0
-            truth.times[*key, value] = of = forward, forward * ratio
-            cells[value] = processes_of(random, of, noise, 0.01)
-            if random.random() < 0.03:
-                failed = str(random.choice(["oom", "incorrect", "error"]))
-                cells[value] = truth.failed[*key, value] = failed
-
-    for what in map(str, chosen):
-        symbol = "N" if what == "mask" else what
-        s = {"mask": "causal"}.get(what, SWEPT[symbol])
-        truth.symbols[s], sheets[s] = symbol, Sheet(symbol)
-        masks = (False, True) if what == "mask" else (bool(random.random() < 0.5),)
-        for name in names:
-            power = WORK[symbol] + float(random.choice([0, 0, random.normal(0, 0.4)]))
-            bend = float(random.choice([0, 0, random.normal(0, 0.3)]))
-            ratio = float(random.uniform(1.5, 3))
-            for mask in masks:
-                curve((s, name, mask), power, bend, ratio)
-    data = write(folder, sheets, device)
-    for sweep in data.sweeps:
-        dips = run_keys_of(sweep.runs[sweep.runs.odd.astype(bool)])
-        truth.odd |= {(sweep.name, name, "true" in variant, at) for variant, name, at in dips}
-    return data, truth
-
-
-# Judging
 
 Judge = Callable[[Observation, Mapping[str, Any], Truth, Dataset], Iterator[bool]]
 """Yields True for each claim of an observation's facts that holds."""

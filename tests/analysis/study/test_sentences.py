@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from analysis.study.sentences import judge, plant, study
+from analysis.study.sentences import judge, study
+from analysis.study.world import plant
 
 from flashlab.story.attention.sentences import observations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,12 +78,18 @@ def _hundredths(cell: Cell) -> Cell:
 
 
 def processes_of(
-    random: np.random.Generator, times: tuple[float, float], between: float, spread: float
+    random: np.random.Generator,
+    times: tuple[float, float],
+    factors: Iterable[float],
+    spread: float,
+    tick: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """The times of three processes, whose medians scatter around (forward, backward) ms."""
+    """Samples of a process for each factor on (forward, backward) ms, by a clock of this tick."""
     found = []
-    for _ in range(3):
-        of = [1e-3 * t * float(random.lognormal(sigma=between)) for t in times]
-        drawn = [call_times(random, t, 24, spread).tolist() for t in of]
-        found.append(dict(zip(("forward", "backward"), drawn, strict=True)))
+    for factor in factors:
+        drawn = [call_times(random, factor * t, 24, spread) for t in times]
+        if tick:
+            drawn = [np.maximum(np.round(of / tick), 1) * tick for of in drawn]
+        seconds = [(1e-3 * of).tolist() for of in drawn]
+        found.append(dict(zip(("forward", "backward"), seconds, strict=True)))
     return found
