@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from planted import ladder, sorting, training
+from planted import ladder, training
 from planted.results import PlantedReport
 
 from flashlab.analysis.frames import POOLED, Dataset, number, read_dataset
 from flashlab.plan.plan_files import experiment_file, planned_experiments
 
-PLANTED = {"sorting": sorting.REPORT, "ladder": ladder.ON_GPU, "training": training.REPORT}
+PLANTED = {"ladder": ladder.ON_GPU, "training": training.REPORT}
 
 
 def read(report: PlantedReport, folder: Path) -> Dataset:
@@ -27,7 +27,7 @@ def read(report: PlantedReport, folder: Path) -> Dataset:
 def test_every_row_of_the_tables_is_in_a_frame(name: str, tmp_path: Path) -> None:
     """Failed runs too; a speed above 1 is better, whichever way the metric is; both directions."""
     report = PLANTED[name]
-    with chdir(tmp_path), report.declared():
+    with chdir(tmp_path):
         data = read(report, Path("results"))
         known = data.values.index.get_level_values("metric") != "operations"
         metrics = pd.concat(
@@ -51,8 +51,8 @@ def test_every_row_of_the_tables_is_in_a_frame(name: str, tmp_path: Path) -> Non
 
 def test_queries_of_a_sweep(tmp_path: Path) -> None:
     """A frame by value and implementation; empty where nothing is."""
-    with chdir(tmp_path), sorting.REPORT.declared():
-        data = read(sorting.REPORT, Path("results"))
+    with chdir(tmp_path):
+        data = read(ladder.ON_GPU, Path("results"))
     sweep = data.sweeps[0]
     metric = data.benchmark.measured[0].name
     medians = sweep.medians(metric)

@@ -188,8 +188,7 @@ def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst
 
 def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path: Path) -> None:
     device = find_device("NVIDIA H200")
-    with ladder.ON_GPU.declared():
-        data = dataset_of_report(ladder.ON_GPU, tmp_path)
+    data = dataset_of_report(ladder.ON_GPU, tmp_path)
     found = dict(across(data, ["en"]))  # of two counted steps there is no profile
     assert list(found) == ["clocks"] and device is not None
     names = {text.rsplit(" ", 1)[0] for text in texts_of(found["clocks"])}

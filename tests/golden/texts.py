@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.verdicts import folded, verdicts_of
-from planted import ladder, sorting, training
+from planted import ladder, training
 from planted.results import PlantedReport
 
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
@@ -121,7 +121,7 @@ class Planted:
 
     def make(self) -> Made:
         """The report by the stages from the records on; its pages are not laid out."""
-        with tempfile.TemporaryDirectory() as folder, chdir(folder), self.report.declared():
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
             home = self.report.write(Path("results", "local"), self.drawn)
             return _made(self.report.compose(home), home)
 
@@ -132,13 +132,12 @@ GOLDEN: Sequence[Recorded | Planted] = (
     Recorded("ladder", "ladder.yaml", drawn=("clocks", "profile")),
     Recorded("training", "training.yaml"),
     Recorded("cpu", "config.yaml", keys={"dataset": "cpu"}, data=FOLDER / "cpu.tar.xz"),
-    Planted("planted-sorting", sorting.REPORT, drawn=("strips",)),
     Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
     Planted("simulated-ladder", ladder.SIMULATED),
     Planted("planted-training", training.REPORT),
 )
 """With all implementations, with the lab's two, of the other benchmarks, and of a CPU; of planted
-records a benchmark that is only declared, a simulator, failures and disagreements."""
+records a simulator, failures and disagreements."""
 
 H100 = {"dataset": "h100"}
 OTHER_RECORDED: Sequence[Recorded] = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planted.records import counters_of, plain_record, plan_of, record_of
-from planted.sorting import NAME, sorting
+from planted.records import counters_of, plan_of, record_of
 
 from flashlab.analysis.experiment import Runs
 from flashlab.analysis.stage import tabulate
@@ -26,7 +24,6 @@ SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
 """The shape that is planted where nothing else is stated."""
 
 SIZES = (128, 256, 512, 1024)
-ITEMS = (8, 16, 32, 64, 128)
 
 
 SLOW_SHARE, SLOW = 0.05, 1.2
@@ -152,36 +149,3 @@ class Planter:
     def read(self, plan: Path) -> Runs:
         """The experiment planted under a plan, with its samples."""
         return self.planted[plan]
-
-    def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Runs:
-        """An experiment of sorting by items, on four threads, with the variants that its runs have.
-
-        Of each implementation, or of a pair (implementation, settings of the variants), a cell for
-        each of `ITEMS`: a throughput; samples of it; a pair (throughput, scratch space); or the
-        status of a run that failed.
-        """
-        keys = {key: key if isinstance(key, tuple) else (key, ()) for key in runs}
-        flags = dict.fromkeys(flag for _, setting in keys.values() for flag, _ in setting)
-        benchmark = sorting(*flags)
-        records = []
-        for key, (who, setting) in keys.items():
-            for items, cell in zip(ITEMS, runs[key], strict=False):
-                given = {"implementation": who, "items": items, "threads": 4, **dict(setting)}
-                run = Run.of(benchmark, {**given, "dtype": "float32", "device": "cpu"})
-                records += [_sorted(run, cell, noise, process) for process in range(2)]
-        return self.read(self.write_plan(records, name, "items"))
-
-
-def _sorted(run: Run, cell: Any, noise: Mapping[str, Any], process: int) -> Record:
-    sources = {"process": process} if process else {}
-    if isinstance(cell, str):
-        return plain_record(run, NAME, status=cell, message=f"it was {cell}", sources=sources)
-    rate, scratch = cell if isinstance(cell, tuple) else (cell, 100.0)
-    samples = rate if isinstance(rate, list) else noisy(rate, **noise)
-    measured = Measurement(statistics.median(samples), tuple(samples), "interval")
-    return plain_record(
-        run,
-        NAME,
-        metrics={"throughput": measured, "scratch": Measurement(scratch)},
-        sources=sources,
-    )

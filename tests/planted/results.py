@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.stage import make_tables
-from flashlab.benchmarks.implementations import Implementation, implementations_of
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures.stage import draw_figures
 from flashlab.files import read_json, write_json
 from flashlab.plan.datasets import Entry
@@ -41,17 +39,7 @@ class PlantedReport:
     kind: tuple[str, str]
     record: Callable[[Run], Record]
     counters: Callable[[Run], Record | None] = lambda run: None
-    implementations: Mapping[str, Implementation] | None = None
     processes: int = 1
-
-    @contextmanager
-    def declared(self) -> Iterator[None]:
-        """The benchmark is among those that there are."""
-        before = dict(BENCHMARKS)
-        BENCHMARKS[self.benchmark.name] = self.benchmark  # type: ignore[index]
-        yield
-        BENCHMARKS.clear()  # type: ignore[attr-defined]
-        BENCHMARKS.update(before)  # type: ignore[attr-defined]
 
     def write(self, folder: Path, drawn: Sequence[str] | None = None) -> Path:
         """Write the results into a folder, and return it: with the figures, or as if `drawn`."""
@@ -69,7 +57,7 @@ class PlantedReport:
         """Write the plan, the records and the tables into a folder; the experiments' plans."""
         config = {"anonymous": False, "quick": False, **self.config}
         experiments = experiments_of(config, self.benchmark, self.kind)
-        kernels = self.implementations or implementations_of(self.benchmark)
+        kernels = implementations_of(self.benchmark)
         records, counters = folder / "records", dict[Run, Entry]()
         planned = {run: self._record(run, records) for run in runs_of(experiments)}
         for run in planned:

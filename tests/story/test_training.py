@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,10 +15,9 @@ from flashlab.story.training import story
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dataset]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Flash2 keeps the GPU busy for 40%; two are not compiled; one loss is off."""
-    with planted.REPORT.declared():
-        yield dataset_of_report(planted.REPORT, tmp_path_factory.mktemp("training"))
+    return dataset_of_report(planted.REPORT, tmp_path_factory.mktemp("training"))
 
 
 def english(data: Dataset) -> dict[str, str]:
