@@ -9,7 +9,7 @@ import yaml
 from fontTools.ttLib import TTFont
 from planted.project import ROOT
 
-from flashlab.pictures import MAX_BYTES
+from flashlab.remarks import MAX_BYTES
 from flashlab.telling.glyphs import FONTS, STAND_IN, covered, legible
 
 NAMES = "翊瑄瑋芊叡旻霈晟煒喆峯堃犇淼"

@@ -9,7 +9,7 @@ import zlib
 import pytest
 from PIL import Image, ImageFile
 
-from flashlab.pictures import MAX_BYTES, PictureError, picture_of
+from flashlab.remarks import MAX_BYTES, PictureError, picture_of
 
 
 def raster(kind: str = "PNG", mode: str = "RGB", size: tuple[int, int] = (8, 4)) -> bytes:

@@ -16,7 +16,7 @@ import pytest
 from planted.project import ROOT
 
 SNAKEMAKE_BRINGS_NONE_OF = """
-    PIL fontTools markdown_it matplotlib mdit_py_plugins numpy pandas pikepdf pynvml
+    PIL fontTools markdown_it matplotlib numpy pandas pikepdf pynvml
     scipy seaborn torch weasyprint
 """
 TOLD = """

@@ -1,4 +1,4 @@
-"""Remarks: the author's own Markdown files with the images that they show, and as HTML.
+"""Remarks: the author's own Markdown files, the images that they show, and both as HTML.
 
 An image is in the project's folder, named relative to the remark's own file. In a PDF a remark and
 its images have flat names (`remark_name`, `image_names`), which follow from the remark alone.
@@ -10,6 +10,7 @@ import base64
 import io
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,22 @@ from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from mdit_py_plugins.dollarmath import dollarmath_plugin
+from PIL import Image, ImageFile, UnidentifiedImageError
 
-from flashlab.pictures import SUFFIXES, Picture, PictureError, picture_of, suffix_of
 from flashlab.telling.glyphs import legible
 from flashlab.untrusted import UnsoundFileError, read_file
 
-POINTS = 10
-"""The size of a formula's letters, before it is scaled to the text around it."""
+SUFFIXES = (".png", ".jpg", ".jpeg")
+MAX_BYTES = 5 * 1024**2
+MAX_PIXELS = 20_000_000
+"""Pixels of a picture; at three bytes each, within what PDF readers unpack at once."""
+_TOO_MANY_PIXELS = f"it has more than {MAX_PIXELS:,} pixels; scale it down"
+
+MODES = {
+    "PNG": ("1", "L", "LA", "P", "RGB", "RGBA"),
+    "JPEG": ("L", "RGB"),
+    "MPO": ("L", "RGB"),  # a phone's JPEG, with further pictures after the first
+}
 
 _ABSOLUTE = re.compile(r"#|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 """The beginning of an address that does not depend on where the remark is."""
@@ -33,8 +42,25 @@ _ABSOLUTE = re.compile(r"#|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _logger = logging.getLogger(__name__)
 
 
+class PictureError(Exception):
+    """A picture that cannot be printed: the fault and the remedy."""
+
+
 class RemarkError(Exception):
     """All problems with the remarks, in one message."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A checked picture: the file as it is, and its media type."""
+
+    content: bytes
+    media_type: str
+
+    def data_url(self, name: str) -> str:
+        """The picture as a ``data:`` address; `name` identifies it in messages about that."""
+        content = base64.b64encode(self.content).decode()
+        return f"data:{self.media_type};name={name};base64,{content}"
 
 
 @dataclass(frozen=True)
@@ -79,13 +105,65 @@ def _path(address: str) -> str:
     return unquote(urlsplit(address).path)
 
 
+# Pictures: limited in bytes and pixels, so that no file can exhaust the memory
+
+
+def picture_of(content: bytes) -> Picture:
+    """Check a picture file.
+
+    Raises:
+        PictureError: it is too large, damaged, of another format, or would load something.
+    """
+    if len(content) > MAX_BYTES:
+        raise PictureError(
+            f"it has {len(content) / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
+            "scale it down"
+        )
+    lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # WeasyPrint sets it for the whole process
+    try:
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
+        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
+            kind = _checked(content)
+    except PictureError:
+        raise
+    except UnidentifiedImageError as error:
+        raise PictureError("it is neither PNG nor JPEG; save it as one of them") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise PictureError(_TOO_MANY_PIXELS) from error
+    # A malformed file can make a decoder raise anything.
+    except Exception as error:
+        raise PictureError(
+            f"it cannot be read as PNG or JPEG ({error}); save it again as one of them"
+        ) from error
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = lenient
+    return Picture(content, "image/png" if kind == "PNG" else "image/jpeg")
+
+
+def _checked(content: bytes) -> str:
+    """The format of a picture that can be decoded whole, and is neither large nor unusual."""
+    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise PictureError(_TOO_MANY_PIXELS)
+        kind = image.format or ""
+        if image.mode not in MODES[kind]:
+            raise PictureError(f"its colours are {image.mode}; save it as 8-bit RGB or greyscale")
+        image.load()
+    return kind
+
+
+def suffix_of(name: str) -> str:
+    """The suffix of a picture file's name, in lower case."""
+    return Path(name).suffix.lower()
+
+
 # Markdown
 
 
 def markdown() -> MarkdownIt:
-    """Markdown with tables and formulas, and without raw HTML."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    return parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
+    """Markdown with tables, and without raw HTML."""
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
 def lines_of(block: Token) -> Iterator[tuple[Token, int]]:
@@ -223,53 +301,11 @@ def _show_image(token: Token, image: Picture, name: str, place: str) -> None:
         token.children = [Token("text", "", 0, content=address.rpartition("/")[2])]
 
 
-def _drawn(formula: str) -> tuple[str, str]:
-    """A formula as Matplotlib sets it: the address of an image, and its style beside text.
-
-    Raises ValueError for what it cannot set.
-    """
-    # Few remarks have any, and these take half a second to import.
-    from matplotlib import rc_context
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.mathtext import math_to_image
-
-    if not formula.isascii():
-        raise ValueError(r"it must be ASCII; write \alpha for α, and words beside it")
-    image = io.BytesIO()
-    try:
-        with rc_context({"svg.hashsalt": "flashlab", "savefig.facecolor": "none"}):
-            font = FontProperties(size=POINTS, math_fontfamily="dejavusans")
-            depth = math_to_image(f"${formula}$", image, font, dpi=72, format="svg")
-    except (ValueError, RuntimeError) as error:
-        raise ValueError(str(error).strip().rpartition("\n")[2]) from error
-    svg = re.sub(rb"<metadata>.*?</metadata>", b"", image.getvalue(), flags=re.DOTALL)
-    height = re.search(rb'height="([\d.]+)pt"', svg)
-    assert height
-    style = f"height: {float(height[1]) / POINTS:.3f}em; vertical-align: {-depth / POINTS:.3f}em"
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}", style
-
-
-def _set_formula(token: Token, place: str) -> None:
-    """Set an image in place of a formula, or a warning and what is written."""
-    formula = " ".join(token.content.split())
-    try:
-        address, style = _drawn(formula)
-    except ValueError as error:
-        written = f"{token.markup}{formula}{token.markup}"
-        _logger.warning("%s: the formula %s is printed as it is written: %s", place, written, error)
-        token.type, token.content = "text", legible(written, place)
-        return
-    shown = "formula" if token.type == "math_inline" else "formula display"
-    token.type, token.tag = "image", "img"
-    token.attrs = {"src": address, "alt": "", "class": shown, "style": style}
-    token.children = [Token("text", "", 0, content=formula)]
-
-
 def as_html(remark: Remark) -> str:
     """The remark as HTML, in which all is escaped but what the Markdown marks up.
 
-    Logs a warning for each character that the report's fonts lack, for each image without an
-    alternative text, and for each formula that cannot be set.
+    Logs a warning for each character that the report's fonts lack, and for each image without an
+    alternative text.
     """
     parser = markdown()
     blocks = parser.parse(remark.text)
@@ -279,14 +315,9 @@ def as_html(remark: Remark) -> str:
             first = block.map[0] + 1 if block.map else 1
             place = f"{remark.file}: the block from line {first}"
             block.content = legible(block.content, place)
-        elif block.type == "math_block":
-            block.type = "inline"
-            block.children = [Token("math_block", "", 0, content=block.content, markup="$$")]
         for token, line in lines_of(block):
             place, address = f"{remark.file}: line {line}", str(token.attrs.get("href", "#"))
-            if token.type.startswith("math_"):
-                _set_formula(token, place)
-            elif token.type in ("text", "code_inline"):
+            if token.type in ("text", "code_inline"):
                 token.content = legible(token.content, place)
             elif token.type == "image":
                 source = str(token.attrs["src"])

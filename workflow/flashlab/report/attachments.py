@@ -71,7 +71,7 @@ def _packed_records(results: Path, is_anonymous: bool) -> bytes:
 def manifest_of(
     dataset: str, contents: Mapping[str, bytes], rendered_by: Mapping[str, Any]
 ) -> bytes:
-    """The manifest of these attachments; `rendered_by` has the form of `software.software`."""
+    """The manifest of these attachments; `rendered_by` has the form of `software`."""
     files = {
         name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         for name, content in sorted(contents.items())

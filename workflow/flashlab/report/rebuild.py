@@ -22,7 +22,6 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.figures.stage import draw_figures
 from flashlab.files import write_json
-from flashlab.pictures import Picture, PictureError, picture_of
 from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
 from flashlab.plan.experiments import experiments_of, runs_of
 from flashlab.plan.importing import of_held
@@ -31,7 +30,15 @@ from flashlab.plan.plan_files import experiment_file, results_of
 from flashlab.plan.runs import Planned
 from flashlab.plan.views import views_of
 from flashlab.records import RecordError, parse_record
-from flashlab.remarks import Remark, RemarkError, remark_name, remark_of
+from flashlab.remarks import (
+    Picture,
+    PictureError,
+    Remark,
+    RemarkError,
+    picture_of,
+    remark_name,
+    remark_of,
+)
 from flashlab.report.attachments import (
     CEILINGS,
     CONFIG,
