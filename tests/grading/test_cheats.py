@@ -14,9 +14,8 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.costs import compulsory_tensors
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device, known_devices
-from flashlab.lab5.assigning import File
+from flashlab.lab5.assigning import File, known_workspaces
 from flashlab.lab5.checks import check_results
-from flashlab.lab5.possible import known_workspaces
 from flashlab.lab5.results import Result
 from flashlab_grading.checks import bytes_moved, check_coverage, check_physics
 from flashlab_grading.sheets import self_check
@@ -37,6 +36,7 @@ def test_a_sound_submission_passes_every_check(sound: Any) -> None:
     assert found.alarms() == []
     assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
     assert {line.check for line in found.lines("not_checked")} == {"copies"}
+    assert [own.badges for own in found.submissions] == [("available", "functional")]
 
 
 def test_true_records_pass(sound: Any) -> None:

@@ -22,7 +22,7 @@ from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.labels import messages
-from flashlab_grading.checks import CHECKS, VERDICTS, GradingError, Line
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line
 from flashlab_grading.copies import ROOT, SLIDE
 from flashlab_grading.sheets import (
     MAX_CELL,
@@ -220,7 +220,7 @@ SOURCE = "".join(path.read_text(encoding="utf-8") for path in FILES)
 @pytest.mark.parametrize("language", ["zh_TW", "en"])
 def test_every_verdict_has_its_word_and_every_sentence_its_line(language: str) -> None:
     texts = messages(language, "grades")
-    words = [f"check.{check}" for check in CHECKS]
+    words = [*(f"check.{check}" for check in CHECKS), *(f"badge.{badge}" for badge in BADGES)]
     assert {*words, *(f"verdict.{verdict}" for verdict in VERDICTS)} <= texts.keys()
     told = {key for key in texts if key.partition(".")[0] in CHECKS}
     assert len(told) > 50

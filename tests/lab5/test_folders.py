@@ -24,7 +24,6 @@ from planted.folders import (
     lab,
     measured,
     planted,
-    rounded,
     runs_of,
     silently_wrong,
     write,
@@ -33,8 +32,8 @@ from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.importing import OpenRunsError, import_plan
-from flashlab.lab5.results import FolderError
+from flashlab.lab5.documents import FolderError, OpenRunsError
+from flashlab.lab5.importing import import_plan
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab.plan.importing import config_of
 
@@ -180,11 +179,8 @@ def test_flash2_with_and_without_a_mask_are_asked_about_where_both_are_possible(
 
 
 def test_a_question_lists_five_files_and_a_count(tmp_path: Path) -> None:
-    files = {f"{i}.json": one.document for i, one in enumerate(STUDENTS)}
-    for i, (name, document) in enumerate(files.items()):  # with nothing of the script's defaults
-        shape = replace(STUDENTS[i].shape, batch_size=12, num_heads=20, emb_dim=1280)
-        files[name] = result_of(FLASH2, replace(shape, seq_len=256 * (1 + i)), 1e-3, 2e-3)
-        del document
+    shapes = [Shape(12, 256 * n, 20, 1280, True) for n in range(1, 25)]  # no default of the script
+    files = {f"{i}.json": result_of(FLASH2, shape, 1e-3, 2e-3) for i, shape in enumerate(shapes)}
     assert " and 19 more are cannot be told" in str(asked(write(tmp_path, files)))
 
 
@@ -265,7 +261,6 @@ def gridded() -> dict[str, Measured]:
 def test_every_run_of_a_grid_is_kept_and_out_of_memory_is_a_result(tmp_path: Path) -> None:
     """84 files' runs and four that a row says ran out of memory."""
     files = gridded()
-    assert len(files) == 40 + 48 - 4 + 0 or len(files) == 88
     gone = [n for n, one in files.items() if one.option[0] == NAIVE and "b64_s2048_h32" in n][:4]
     failed = [files.pop(name) for name in gone]
     assert len(files) == 84 and len(failed) == 4
@@ -337,13 +332,6 @@ def test_flash1_is_left_out_and_said(tmp_path: Path) -> None:
     assert ("bs16_flash1.json", "form.unknown_kernel") in {
         (r["file"], r["code"]) for entry in entries for r in entry["remarks"]
     }
-
-
-def test_three_digits_leave_a_named_run(tmp_path: Path) -> None:
-    files = {SCHEMES["all sizes"](i, one): one for i, one in enumerate(STUDENTS)}
-    folder = write(tmp_path, {name: rounded(one.document, 3) for name, one in files.items()})
-    question: dict[str, Option] | str = silently_wrong(folder, truth(files))
-    assert question == {} or question == "asked"
 
 
 def test_results_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.lab5.said import described, numbers_in_name, said_in_name
-from flashlab.lab5.words import MEMORY, RATE, TIME, column_of, number_of
+from flashlab.lab5.words import (
+    MEMORY,
+    RATE,
+    TIME,
+    column_of,
+    described,
+    number_of,
+    numbers_in_name,
+    said_in_name,
+)
 
 NAMES = {
     "batch_bs16_fl2.json": "Flash2 B16",

@@ -19,7 +19,7 @@ from planted.course import RUNS_CSV_COLUMNS, row_of, write_rows
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.results import result_of
-from flashlab.lab5.said import said_in_cells
+from flashlab.lab5.words import said_in_cells
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run

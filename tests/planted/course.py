@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.said import RUNS_CSV_COLUMNS
+from flashlab.lab5.words import RUNS_CSV_COLUMNS
 
 
 def course_result(

@@ -19,15 +19,15 @@ import pandas as pd
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device, known_devices
-from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.assigning import File, Option, stated
 from flashlab.lab5.checks import Line as Line
 from flashlab.lab5.checks import Verdict as Verdict
-from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result, is_cpu
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES, TIMED
 
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 CHECKS, PASSES = (*OWN_CHECKS, "copies", "reproduction"), TIMED
+BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
 LAUNCH_SECONDS = 0.3e-3
 """Shorter times are mostly kernel launches: they have no order, and vary between sessions."""
 
@@ -73,6 +73,17 @@ class Submission:
         return (
             (sum(done), len(done)) if self.verdict(check) == "not_checked" and any(done) else None
         )
+
+    @property
+    def badges(self) -> tuple[str, ...]:
+        """The badges that it has earned; each requires those before it."""
+        passed = {x for x in CHECKS if self.of(x) and {*self.of(x)} <= {"pass", "warn"}}
+        earned = (
+            {*self.of("form")} == {"pass"} and "coverage" in passed,
+            {*OWN_CHECKS[1:5]} <= passed and "fail" not in self.of("copies"),
+            "reproduction" in passed,
+        )
+        return BADGES[: (*earned, False).index(False)]
 
 
 def family(option: Option) -> Option:

@@ -27,7 +27,7 @@ from scipy.special import bdtrc, erf
 from flashlab.files import sha256_of
 from flashlab.lab5.assigning import File, stated
 from flashlab.lab5.results import Result, result_of
-from flashlab.lab5.said import ATTRIBUTES, described
+from flashlab.lab5.words import ATTRIBUTES, described
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
 from flashlab_grading.checks import PASSES, Line, Verdict, family, kind_of_device

@@ -22,10 +22,9 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
 from flashlab.files import read_json, write_json
-from flashlab.lab5.assigning import stated
-from flashlab.lab5.possible import Option
+from flashlab.lab5.assigning import Option, stated
 from flashlab.lab5.results import Result
-from flashlab.lab5.said import described
+from flashlab.lab5.words import described
 from flashlab.plan.experiments import protocol_of
 from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
@@ -116,19 +115,15 @@ def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
 def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
-    Returns it, empty for a call that grades nothing. Its `kind` says which of the two is graded;
-    `orders` are the orders to measure by the record's path, `measured` each run and that path. How
-    many runs will be measured is printed.
+    Returns it. Its `kind` says which of the two is graded; `orders` are the orders to measure by
+    the record's path, `measured` each run and that path. How many runs will be measured is printed.
 
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without submissions, with a recorded dataset, or for results of other devices than this.
     """
     for reason in _refusals(config):
         raise ConfigError(f"--config: {reason}")
-    kind = next((kind for kind in ("submissions", "pdf") if kind in config), "")
-    if not kind:
-        (root / ORDER).unlink(missing_ok=True)  # a call before may have left its own
-        return {}
+    kind = "submissions" if "submissions" in config else "pdf"
     device, here = planned_device(config)
     dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
     # The course's own protocol, because its results are what is compared.
@@ -152,8 +147,8 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def kept_order() -> dict[str, Any]:
-    """The order of the call that this job belongs to, empty if it grades nothing."""
-    return dict(read_json(ORDER)) if ORDER.exists() else {}
+    """The order of the call that this job belongs to."""
+    return dict(read_json(ORDER))
 
 
 def measured_of(order: Mapping[str, Any]) -> list[Measured]:

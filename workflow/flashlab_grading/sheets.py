@@ -19,11 +19,19 @@ import pandas as pd
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.files import open_atomically, read_json
+from flashlab.lab5.documents import FolderError
 from flashlab.lab5.importing import import_plan
-from flashlab.lab5.results import FolderError
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
-from flashlab_grading.checks import CHECKS, OWN_CHECKS, VERDICTS, GradingError, Line, Submission
+from flashlab_grading.checks import (
+    BADGES,
+    CHECKS,
+    OWN_CHECKS,
+    VERDICTS,
+    GradingError,
+    Line,
+    Submission,
+)
 from flashlab_grading.copies import published_times
 from flashlab_grading.order import check_reproduction, measured_of
 from flashlab_grading.submissions import check_apart, find_submissions, grade_checked
@@ -143,6 +151,7 @@ def write_summary(path: Path, submissions: Iterable[Submission]) -> None:
         for check in CHECKS:
             part = own.part(check)
             row[check] = own.verdict(check) + (" ({}/{})".format(*part) if part else "")
+        row["badges"] = " ".join(own.badges)
         counts = Counter[str](line.verdict for line in own.lines)
         rows.append(row | {name: counts[verdict] for name, verdict in COUNTS.items()})
     _write(path, rows)
@@ -173,7 +182,7 @@ def to_html(
             clean=[for_page(name) for name, own in causes.items() if not own],
             loose=[*map(for_page, loose)],
             counts={x: Counter(own.verdict(x) for own in ordered) for x in CHECKS},
-            **{"checks": CHECKS, "marks": MARKS, "tags": TAGS},
+            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": TAGS},
             **{"word": word, "show": for_page, "told": told},
         )
     )

@@ -1,27 +1,107 @@
 """From a folder's results to runs: by what is said, by their numbers, and by the folder as a whole.
 
-FLOPs and memory leave a few runs of each file (`possible`): mostly, how B·H splits is open. What
-names and tables do not say, the folder does: its files are sweeps of one parameter at a time from
-a base point, and both implementations were measured at the same shapes.
+A result's FLOPs (rate × time) are 4·B·H·N²·d, half of that when causal, and its peak memory in
+float16 on CUDA is known to the byte (`costs`). They leave a few runs of each file: mostly, how B·H
+splits is open. What names and tables do not say, the folder does: its files are sweeps of one
+parameter at a time from a base point, and both implementations were measured at the same shapes.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache, lru_cache
 from itertools import permutations
+from math import isclose, isqrt
 from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.devices import find_device
-from flashlab.lab5.documents import listed
-from flashlab.lab5.possible import Option, has_flops, known_workspaces, possible_runs, workspaces_of
-from flashlab.lab5.results import FolderError, Result
-from flashlab.lab5.said import ATTRIBUTES, Said, described, numbers_in_name
-from flashlab.lab5.words import FLASH2, HEAD_DIM, MAX_SIZE, NAIVE, SIZES
+from flashlab.devices import find_device, known_devices
+from flashlab.lab5 import words
+from flashlab.lab5.documents import FolderError, listed
+from flashlab.lab5.results import EXACT, Result
+from flashlab.lab5.words import ATTRIBUTES, FLASH2, HEAD_DIM, NAIVE, SIZES, Said, described
+
+Option = tuple[str, Shape]
+"""A run that a result can be: implementation and shape."""
+
+MOST, MAX_LENGTH = 5000, 2**17
+"""Most sequence lengths of a head's size that are tried (numbers that allow more tell nothing), and
+the longest."""
+
+COARSE = 0.02
+"""Relative rounding above which numbers determine no run."""
+
+
+@cache
+def known_workspaces() -> frozenset[int]:
+    """The bytes of the two cuBLAS workspaces on known devices."""
+    return frozenset(d.cublas_workspaces for d in known_devices() if d.cublas_workspaces)
+
+
+def workspaces_of(shape: Shape, memory: int) -> int:
+    """The bytes of the cuBLAS workspaces if the naive implementation took `memory` at a shape."""
+    return memory - costs.naive_peak_memory(shape, 0)
+
+
+def _takers(shape: Shape, memory: int) -> Iterator[str]:
+    """The implementations that take these bytes at a shape."""
+    if costs.has_memory_model(shape):
+        if costs.flash2_peak_memory(shape) == memory:
+            yield FLASH2
+        if workspaces_of(shape, memory) in known_workspaces():
+            yield NAIVE
+
+
+@lru_cache(65536)
+def _of_product(product: float, error: float, memory: int, causal: bool) -> tuple[Option, ...]:
+    """Every run with B·H·N²·d = `product`, within a relative error, that takes `memory` bytes."""
+    import numpy as np  # calls that import no folder do not wait for it
+
+    found: list[Option] = []
+    for d in costs.HEAD_DIMS:
+        quotient = product / d
+        # Every run has at least q, k, v and three outputs: 12 bytes for each of B·N·E elements.
+        least_length = max(2 * d, int(12 * product / memory))
+        lengths = np.arange(least_length, min(isqrt(int(quotient)), MAX_LENGTH) + 2)
+        squares = lengths.astype(float) ** 2
+        many = np.rint(quotient / squares)
+        fits = (many > 0) & (np.abs(many * squares - quotient) <= error * quotient)
+        if np.count_nonzero(fits) > MOST:
+            return ()
+        for n, groups in zip(lengths[fits].tolist(), many[fits].astype(int).tolist(), strict=True):
+            least = next((f for f in range(2, isqrt(groups) + 1) if groups % f == 0), groups)
+            # How B·H splits matters only in that the naive one copies where both are above 1.
+            probes = [Shape(groups // h, n, h, h * d, causal) for h in {1, least}]
+            if any(who for probe in probes for who in _takers(probe, memory)):
+                splits = (h for h in range(1, groups + 1) if groups % h == 0)
+                shapes = (Shape(groups // h, n, h, h * d, causal) for h in splits)
+                found += [(who, shape) for shape in shapes for who in _takers(shape, memory)]
+    return tuple(found)
+
+
+def possible_runs(result: Result) -> list[Option]:
+    """Every run that takes the FLOPs, within rounding, and the memory of a result, to the byte."""
+    memory, options = result.peak_mib * costs.MIB, list[Option]()
+    flops = result.forward_flops
+    if memory % 1 or flops < 32 or result.error > COARSE:
+        return []
+    for causal, operations in ((False, 4), (True, 2)):
+        product = flops / operations
+        if result.error <= EXACT:  # a whole multiple of 8, as d is
+            product = round(product / 8) * 8.0
+        if isclose(product * operations, flops, rel_tol=EXACT):
+            options += _of_product(product, result.error, int(memory), causal)
+    return options
+
+
+def has_flops(result: Result, shape: Shape) -> bool:
+    """True if a result has the operations of a shape, within its rounding."""
+    return isclose(result.forward_flops, costs.forward_flops(shape), rel_tol=result.error)
+
 
 SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
 """The sizes that the course's script measures where a flag is not given."""
@@ -135,9 +215,9 @@ def _by_position(file: File, said: Said) -> bool:
     In the order of the script's flags, else in another one if only one run comes of it, and its
     memory is exact. Of a name that has just the four, no other run is concluded.
     """
-    numbers = numbers_in_name(file.result.name)
+    numbers = words.numbers_in_name(file.result.name)
     fours = [numbers[i : i + 4] for i in range(len(numbers) - 3)]
-    fours = [four for four in fours if 0 not in four and max(four) <= MAX_SIZE]
+    fours = [four for four in fours if 0 not in four and max(four) <= words.MAX_SIZE]
     for orders in fours, [order for four in fours for order in permutations(four)]:
         named = (dict(zip(SIZES, order, strict=True)) for order in orders)
         fitting = [option for sizes in named for option in _with_sizes(file, {**said, **sizes})]
@@ -165,8 +245,8 @@ def _choose_options(file: File) -> None:
         file.options = [option]
     elif not option and not said.keys() >= {*SIZES} and _by_position(file, said):
         return
-    words = [name for name in ("causal", "implementation") if name in result.hinted]
-    for dropped in [(), *((word,) for word in words), tuple(words)] if not option else ():
+    hints = [name for name in ("causal", "implementation") if name in result.hinted]
+    for dropped in [(), *((word,) for word in hints), tuple(hints)] if not option else ():
         kept = {name: value for name, value in said.items() if name not in dropped}
         has_sizes = kept.keys() >= {*SIZES}
         file.options = _with_sizes(file, kept) if has_sizes else matching(file.possible, kept)

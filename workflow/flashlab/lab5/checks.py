@@ -10,12 +10,10 @@ from typing import Literal
 
 from flashlab.benchmarks.attention import costs
 from flashlab.lab5 import assigning
-from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.assigning import COARSE, File, Option, known_workspaces, possible_runs, stated
 from flashlab.lab5.documents import listed
-from flashlab.lab5.possible import COARSE, Option, known_workspaces, possible_runs
 from flashlab.lab5.results import EXACT, RATIOS, Result
-from flashlab.lab5.said import ATTRIBUTES, described
-from flashlab.lab5.words import FLASH2, NAIVE
+from flashlab.lab5.words import ATTRIBUTES, FLASH2, NAIVE, described
 
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 

@@ -16,10 +16,24 @@ from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flashlab.lab5.words import IS_OUT_OF_MEMORY, MEMORY, PASSES, number_of, pass_of
+from flashlab.lab5 import words
+from flashlab.lab5.words import MEMORY, PASSES, Said, number_of, pass_of
 from flashlab.untrusted import UnsoundFileError, decoded, opened, parse_json
 
 RUNS_CSV = "runs.csv"
+
+
+class FolderError(Exception):
+    """A folder whose files cannot be assigned to runs: the reason and the remedy."""
+
+
+class OpenRunsError(FolderError):
+    """Files that can be several runs: `table` is the ``runs.csv`` at `path` to fill in."""
+
+    def __init__(self, message: str, path: Path, table: str | None) -> None:
+        super().__init__(message)
+        self.path, self.table = path, table
+
 
 MAX_ENTRIES, MAX_FILES, MAX_DEPTH, MAX_BYTES = 100_000, 10_000, 8, 128 * 1024**2
 """Most directory entries that are listed, files that are read, nested folders, and bytes in all."""
@@ -108,7 +122,7 @@ def says_out_of_memory(values: Mapping[str, Any]) -> bool:
     numbers = (value for _, value, _ in numbers_in(values).values())
     has_any = any(type(value) in (int, float) and isfinite(value) for value in numbers)
     texts = [value for value in values.values() if isinstance(value, str)]
-    return not has_any and any(map(IS_OUT_OF_MEMORY.search, texts))
+    return not has_any and any(map(words.IS_OUT_OF_MEMORY.search, texts))
 
 
 def is_like_a_result(document: Mapping[str, Any]) -> bool:
@@ -202,3 +216,39 @@ def documents_in(path: str, content: bytes) -> dict[str, Any]:
         f"{path}/{line}": {h: value(h, c) for h, c in zip(header, cells, strict=False) if h and c}
         for line, cells in rows
     }
+
+
+def _path(text: str) -> str:
+    """A path below the folder, with slashes, or `OUT_OF_MEMORY` for words that say so."""
+    path = PurePosixPath(text.replace("\\", "/"))
+    if path.is_absolute() or not path.parts or any(part[0] == "." for part in path.parts):
+        raise UnsoundFileError("form.row_file", value=text[:200])
+    return words.OUT_OF_MEMORY if words.IS_OUT_OF_MEMORY.fullmatch(text) else str(path)
+
+
+def read_runs_csv(content: bytes) -> tuple[list[tuple[int, str, Said]], list[str]] | None:
+    """The line, the file and the statement of each row, and the problems of the others.
+
+    None for a table of results. UnsoundFileError where the whole file cannot be read.
+    """
+    _, header, rows = table_rows(content)
+    if {"forward", "backward"} <= {which for which, _ in numbers_in(dict.fromkeys(header, ""))}:
+        return None
+    columns = [words.column_of(name) for name in header]
+    if {"record", "sha256"} <= {*columns}:  # the pipeline's own table of runs
+        return [], []
+    lacking = [name for name in words.RUNS_CSV_COLUMNS[:-1] if name not in columns]
+    if "file" in lacking or (len(lacking) == len(words.ATTRIBUTES) and "device" not in columns):
+        raise UnsoundFileError("form.csv_lacking", columns=", ".join(lacking))
+    if twice := {name for name in columns if name and columns.count(name) > 1}:
+        raise UnsoundFileError("form.csv_twice", columns=", ".join(sorted(twice))[:200])
+    found, problems = list[tuple[int, str, Said]](), list[str]()
+    for line, cells in rows:
+        try:
+            if len(cells) != len(header):
+                raise UnsoundFileError("form.row_fields")
+            said = words.said_in_cells(dict(zip(header, cells, strict=True)))
+            found.append((line, _path(str(said.pop("file", ""))), said))
+        except UnsoundFileError as problem:
+            problems.append(f"Line {line}: {problem}")
+    return found, problems

@@ -16,13 +16,12 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.devices import known_devices
 from flashlab.files import canonical
-from flashlab.lab5.assigning import File, assign, read_numbers, stated
+from flashlab.lab5 import words
+from flashlab.lab5.assigning import File, assign, read_numbers, stated, workspaces_of
 from flashlab.lab5.checks import check_arithmetic
-from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
-from flashlab.lab5.possible import workspaces_of
-from flashlab.lab5.results import FolderError, Result, read_folder
-from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS
-from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES, TIMED
+from flashlab.lab5.documents import RUNS_CSV, FolderError, OpenRunsError, documents_in, listed
+from flashlab.lab5.results import Result, read_folder
+from flashlab.lab5.words import ATTRIBUTES, FLASH2, MEMORY, NAIVE, PASSES, SIZES, TIMED
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
@@ -32,19 +31,11 @@ COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
 """The protocol of the course's script."""
 
 
-class OpenRunsError(FolderError):
-    """Files that can be several runs: `table` is the ``runs.csv`` at `path` to fill in."""
-
-    def __init__(self, message: str, path: Path, table: str | None) -> None:
-        super().__init__(message)
-        self.path, self.table = path, table
-
-
 def _ask(folder: Path, files: Sequence[File]) -> None:
     """OpenRunsError, with a table to fill in, where a file can be several runs."""
     unknown, text = [file.result.name for file in files if len(file.options) != 1], io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(RUNS_CSV_COLUMNS)
+    rows.writerow(words.RUNS_CSV_COLUMNS)
     for file in files:
         # Nothing that the folder made of a file is stated, since it would be concluded from; nor
         # what its numbers are against.
@@ -173,7 +164,7 @@ def _run_of(file: File) -> Run:
         file.remarks.append(("form.exact_memory", {}))
     for key, factor in result.converted.items():
         file.remarks.append(("form.converted", {"key": key, "factor": factor}))
-    kind = (COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
+    kind = (words.COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
     return result.run or attention_run(*option, *kind)
 
 
@@ -192,23 +183,17 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
 
     A FlashLab record is kept as it is, a run without numbers has its status alone.
     """
-    folder, metrics = Path(entry["folder"]), dict[str, Measurement]()
-    source = folder / entry["path"]
+    folder, source = Path(entry["folder"]), Path(entry["folder"], entry["path"])
     try:
         if entry["is_record"]:
             content = read_within(folder, entry["path"])
             record = parse_record(documents_in(entry["path"], content)[entry["file"]], str(source))
         else:
-            for name, value in entry["metrics"].items():
-                metrics[name] = Measurement(
-                    value, stopped=None if name == "peak_memory" else "count"
-                )
-            nothing: dict[str, Any] = {
-                "gate": None,
-                "warnings": (),
-                "environment": {},
-                "sources": {},
+            metrics = {
+                name: Measurement(value, stopped=None if name == "peak_memory" else "count")
+                for name, value in entry["metrics"].items()
             }
+            nothing: dict[str, Any] = {"gate": None, "warnings": (), "environment": {}}
             taken = datetime.fromtimestamp(source.stat().st_mtime, UTC)
             record = Record(
                 benchmark=entry["benchmark"],
@@ -217,18 +202,19 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
                 message=None if metrics else f"declared in {entry['path']}",
                 protocol=entry["protocol"],
                 metrics=metrics,
-                **nothing,
                 started=taken.isoformat(timespec="seconds"),
+                sources={},
+                **nothing,
             )
         imported = {"code": "imported", "remarks": entry["remarks"]}
-        environment = {"device_name": entry["device_name"], "imported": True}
-        kept = {"file": entry["file"], "file_sha256": entry["sha256"], "process": entry["process"]}
-        imported_record = replace(
+        seen = {"device_name": entry["device_name"], "imported": True}
+        of = {"file": entry["file"], "file_sha256": entry["sha256"], "process": entry["process"]}
+        complete = replace(
             record,
             warnings=(*record.warnings, imported),
-            environment={**record.environment, **environment},
-            sources={**record.sources, **kept},
+            environment={**record.environment, **seen},
+            sources={**record.sources, **of},
         )
-        write_record(output, imported_record)
+        write_record(output, complete)
     except (UnsoundFileError, RecordError) as error:
         raise FolderError(f"{source}: {error}") from error

@@ -16,17 +16,11 @@ from unicodedata import normalize
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.devices import find_device
-from flashlab.lab5 import documents, said, words
-from flashlab.lab5.said import ATTRIBUTES, Said, described, said_in_cells
-from flashlab.lab5.words import MEMORY, PASSES, RATE, TIME, TIMED
+from flashlab.lab5 import documents, words
+from flashlab.lab5.words import ATTRIBUTES, MEMORY, PASSES, RATE, TIME, TIMED, Said, described
 from flashlab.records import COUNTERS, Measurement, RecordError, parse_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
-
-
-class FolderError(Exception):
-    """A folder whose files cannot be assigned to runs: the reason and the remedy."""
-
 
 RANGES = {TIME: (1e-7, 3600.0), RATE: (1e-9, 1e5), MEMORY: (1e-4, 2.0**21)}
 """Seconds, TFLOP/s and MiB: milliseconds for seconds, or bytes for MiB, are mostly out of range."""
@@ -169,7 +163,7 @@ def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
         reason = str(error).removeprefix("it: ")[:300]
         raise UnsoundFileError("form.record", reason=reason) from error
     run, environment = record.run, record.environment
-    stated = said_in_cells({name: str(run.to_json()[name]) for name in ATTRIBUTES})
+    stated = words.said_in_cells({name: str(run.to_json()[name]) for name in ATTRIBUTES})
     for parameter in ATTENTION.stated([run]):
         if parameter.default:  # which the course's script lacks
             raise UnsoundFileError(
@@ -202,9 +196,9 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         raise UnsoundFileError("form.no_mapping", key="record")
     if record.get("benchmark", of) != of:
         return None
-    stated = said_in_cells({k: str(v) for k, v in values.items() if v is not None})
+    stated = words.said_in_cells({k: str(v) for k, v in values.items() if v is not None})
     stated.pop("file", None)  # the path of a result is its file's name: no cell says another
-    hinted = {k: value for k, value in said.said_in_name(name).items() if k not in stated}
+    hinted = {k: value for k, value in words.said_in_name(name).items() if k not in stated}
     result = Result(name, path, sha256, stated, hinted)
     if "record" in document:
         result = _of_record(result, document)
@@ -240,7 +234,7 @@ def read_folder(folder: Path) -> Folder:
                 content = read_within(folder, path)
                 size += len(content)
                 is_table = PurePosixPath(path).name.lower() == documents.RUNS_CSV
-                if is_table and (read := said.read_runs_csv(content)):
+                if is_table and (read := documents.read_runs_csv(content)):
                     rows += [(path, *row) for row in read[0]]
                     if problems := documents.listed(read[1], " ", " And {} more."):
                         raise UnsoundFileError("form.rows", problems=problems)

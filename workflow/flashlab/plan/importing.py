@@ -16,7 +16,6 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark, Value
 from flashlab.benchmarks.registry import DEFAULT
 from flashlab.config import ConfigError
-from flashlab.lab5.importing import import_plan
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab.plan.datasets import Dataset, DatasetError, Entry, run_of
 from flashlab.plan.experiments import Experiment
@@ -100,6 +99,8 @@ def imported(
     `device` are what the configuration gives, if it does. ConfigError where the name is taken,
     FolderError as of `import_plan`.
     """
+    from flashlab.lab5.importing import import_plan  # most calls import no folder
+
     if isinstance(name, str) and name in taken:
         raise ConfigError(
             f"--config: import: the name {name} is taken; give another one with name=NAME"
