@@ -7,7 +7,7 @@ import io
 
 from fontTools.ttLib import TTFont
 
-from flashlab.report.page import embedded_font
+from flashlab.report.render import embedded_font
 
 
 def characters_of(rule: str) -> set[str]:

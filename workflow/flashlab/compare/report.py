@@ -251,8 +251,7 @@ def write_comparison(plan_file: Path, output: Path) -> None:
     from flashlab.compare.forest import draw_forest
     from flashlab.figures import style
     from flashlab.report.attachments import AttachedFile
-    from flashlab.report.page import Page
-    from flashlab.report.render import to_html, to_pdf
+    from flashlab.report.render import Page, to_html, to_pdf
 
     plan = read_json(plan_file)
     c, languages = compare(*plan["sides"]), tuple(plan["languages"])

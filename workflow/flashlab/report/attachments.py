@@ -119,9 +119,6 @@ ROOT = TEMPLATES.parent
 STAGES = ("analysis.tables", "story.stage", "figures.stage", "report.render")
 """The modules that decide a report, from its records on."""
 
-FILES = ("data/devices.csv",)
-"""The file that they read beside the records and the templates."""
-
 TEXT_SUFFIXES = (".conf", ".css", ".j2", ".toml")
 """The folders of templates that decide a report; fonts are stated one by one."""
 
@@ -134,7 +131,7 @@ PACKAGES = (
 def _code() -> str:
     """A digest of the files that decide a report, and of the kernels, whose labels it prints."""
     paths = {path for stage in STAGES for path in sources_of(f"{PACKAGE.name}.{stage}")}
-    paths |= {ROOT / file for file in FILES}
+    paths.add(ROOT / "data" / "devices.csv")  # which they read beside the records
     paths |= {path for path in TEMPLATES.rglob("*") if path.suffix in TEXT_SUFFIXES}
     paths |= {*ROOT.glob("kernels/**/*.py")}
     digest = hashlib.sha256()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +20,7 @@ from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.files import canonical, read_json
 from flashlab.labels import LANGUAGES, messages
 from flashlab.plan.experiments import figures_of
-from flashlab.plan.plan_files import (
-    OTHERS_PREFIX,
-    SUMMARY,
-    experiment_file,
-    planned_experiments,
-)
+from flashlab.plan.plan_files import OTHERS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.remarks import Remark as OwnRemark
 from flashlab.remarks import as_html
 from flashlab.report import records as of_records
@@ -63,10 +58,7 @@ SPEEDS = "speedups-"
 COUNTERS = "profile"
 """The id of the figure of a ladder's counters, which its first experiment tells of."""
 
-OWN_TABLES: Mapping[str, Callable[[Dataset], Tables]] = {
-    "ladder": ladder_tables,
-    "training": training_tables,
-}
+OWN_TABLES = {"ladder": ladder_tables, "training": training_tables}
 """The tables of the reports that have their own."""
 
 _logger = logging.getLogger(__name__)
@@ -369,20 +361,13 @@ class _Composer:
 
 
 def print_statements(results: Path, language: str) -> None:
-    """Print the observations of a dataset's report, in its order (`statement_lines`)."""
-    story = read_json(results / "plan" / "config.json")["benchmark"]
-    print(*statement_lines(read_observations(results / OBSERVATIONS), story, language), sep="\n")
+    """Print the observations of a dataset's report, each above the rows of its evidence.
 
-
-def statement_lines(
-    observations: Iterable[Observation], story: str, language: str
-) -> Iterator[str]:
-    """A line for each observation, and below it an indented one for each row of its evidence.
-
-    An observation without rows rests on its facts, which are counted or exact.
+    One without rows rests on its facts, which are counted or exact.
     """
-    for each in observations:
+    story = read_json(results / "plan" / "config.json")["benchmark"]
+    for each in read_observations(results / OBSERVATIONS):
         where = ": ".join([each.section or "page one", each.name])
-        yield f"[{where}] {sentence(each, language, story)}"
+        print(f"[{where}] {sentence(each, language, story)}")
         for row in each.evidence or [each.facts]:
-            yield f"  {canonical(row)}"
+            print(f"  {canonical(row)}")

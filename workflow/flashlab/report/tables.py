@@ -399,7 +399,9 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
     rows = [
         Row([Cell(in_both(titles[s.name])), *row])
         for s in data.sweeps
-        if {name, base} <= {*s.names} and s.symbol != SHARED and not _has_twins(s)
+        if {name, base} <= {*s.names}
+        and s.symbol != SHARED
+        and not any(is_packed(data, n) for n in s.names)
         for row in [_mask_row(s, name) if s.is_switch else _sweep_row(s, name)]
         if row and s.name in titles
     ]
@@ -411,10 +413,6 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
     legend: list[Words] = [head(f"legend.{key}") for key in ("decided", "equal", "undecided")]
     legend += [*(sign.format(head(f"legend.{key}")) for key in signs), *own_legend(data, [name])]
     return Table(columns, rows, groups, 2, legend=legend, kind="summary") if rows else None
-
-
-def _has_twins(s: Sweep) -> bool:
-    return any(is_packed(s.data, name) for name in s.names)
 
 
 def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
