@@ -94,27 +94,25 @@ def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(
     assert machine.detect_device("cpu") == "cpu"
 
 
-def test_auto_takes_cuda_only_where_gpu_and_torch_both_have_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for present in ([], GPUS):
-        for built in (False, True):
-            monkeypatch.setattr(machine, "gpus", lambda present=present: present)
-            monkeypatch.setattr(machine, "torch_has_cuda", lambda built=built: built)
-            assert machine.detect_device("auto") == ("cuda" if present and built else "cpu")
-            assert machine.detect_device("cpu") == "cpu"
-
-
 @pytest.mark.parametrize(
-    ("present", "lacking"), [([], "no NVIDIA GPU is visible"), (GPUS, "built without CUDA")]
+    ("present", "built", "lacking"),
+    [
+        ([], False, "no NVIDIA GPU is visible"),
+        ([], True, "no NVIDIA GPU is visible"),
+        (GPUS, False, "built without CUDA"),
+        (GPUS, True, None),
+    ],
 )
-def test_cuda_that_was_asked_for_and_is_not_there_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, present: list[Gpu], lacking: str
+def test_cuda_needs_a_gpu_and_a_torch_that_is_built_for_it(
+    monkeypatch: pytest.MonkeyPatch, present: list[Gpu], built: bool, lacking: str | None
 ) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: present)
-    monkeypatch.setattr(machine, "torch_has_cuda", lambda: False)
-    with pytest.raises(MachineError, match=lacking):
-        machine.detect_device("cuda")
+    monkeypatch.setattr(machine, "torch_has_cuda", lambda: built)
+    assert machine.detect_device("cpu") == "cpu"
+    assert machine.detect_device("auto") == ("cpu" if lacking else "cuda")
+    if lacking:
+        with pytest.raises(MachineError, match=lacking):
+            machine.detect_device("cuda")
 
 
 def test_whether_torch_is_built_for_cuda_is_read_as_torch_says_it() -> None:

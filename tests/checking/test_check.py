@@ -178,14 +178,6 @@ def attention(qkv, causal):
 """Right only where its inputs lay when it was captured, as a CUDA graph is, at its fourth call."""
 
 
-def test_one_that_is_right_only_where_its_inputs_lay_before_is_found(
-    tmp_path: Path, check: Check
-) -> None:
-    (tmp_path / "mine.py").write_text(CAPTURED)
-    done = check(tmp_path, "mine.py", *shapes(10), "--dtype", "float32")
-    assert "incorrect: right at first, wrong after" in done.stdout and done.returncode == 1
-
-
 def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
     kernel: Path, check: Check
 ) -> None:
@@ -262,15 +254,23 @@ INPUTS = ("separate", "packed")
 def separate_attention(q, k, v, causal):
     return attention(torch.stack((q, k, v), 2), causal) * 1.01
 """
+"""The course gives packed inputs, but the times are measured with separate ones."""
 
 
-def test_a_kernel_that_is_wrong_with_separate_inputs_alone_is_found(
-    tmp_path: Path, check: Check
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (CAPTURED, "incorrect: right at first, wrong after"),
+        (KERNEL + WRONG_SEPARATE, "incorrect: relative error"),
+    ],
+    ids=["captured", "separate"],
+)
+def test_one_that_is_right_only_where_its_inputs_lay_or_as_they_lie_is_found(
+    tmp_path: Path, check: Check, source: str, said: str
 ) -> None:
-    """The course gives packed inputs, but the times are measured with separate ones."""
-    (tmp_path / "mine.py").write_text(KERNEL + WRONG_SEPARATE)
-    checked = check(tmp_path, "mine.py", *shapes(10), "--dtype", "float32")
-    assert checked.returncode == 1 and "incorrect" in row(checked, 10)
+    (tmp_path / "mine.py").write_text(source)
+    done = check(tmp_path, "mine.py", *shapes(10), "--dtype", "float32")
+    assert said in row(done, 10) and done.returncode == 1
 
 
 WRONG_STEP = """

@@ -24,6 +24,15 @@ with claimed("cpu"):
 """
 
 
+GPUS = [machine.Gpu("GPU-a", "H200"), machine.Gpu("GPU-b", "H200")]
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs that the driver lists."""
+    monkeypatch.setattr(machine, "gpus", lambda: GPUS)
+
+
 def says_claimed(process: subprocess.Popen[bytes]) -> bool:
     return process.stdout is not None and process.stdout.readline() == b"claimed\n"
 
@@ -59,18 +68,20 @@ def test_a_claim_ends_with_its_block_also_where_it_fails() -> None:
             _ = 1 / 0
 
 
-def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = [machine.Gpu("GPU-a", "H200"), machine.Gpu("GPU-b", "H200")]
-    monkeypatch.setattr(machine, "gpus", lambda: gpus)
-    with claimed("cuda") as first, claimed("cuda") as second:
-        assert [first, second] == [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in gpus]
+@pytest.mark.usefixtures("two_gpus")
+def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own_until_every_one_is_claimed() -> None:
+    with claimed("cuda") as first:
+        assert not is_claimed("cuda")
+        with claimed("cuda") as second:
+            assert is_claimed("cuda")
+    assert [first, second] == [{"CUDA_VISIBLE_DEVICES": gpu.uuid} for gpu in GPUS]
+    assert not is_claimed("cuda")
     with claimed("cuda") as again:
         assert again == first
 
 
-def test_a_run_waits_for_the_card_of_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = [machine.Gpu("GPU-c", "H200"), machine.Gpu("GPU-d", "H200")]
-    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+@pytest.mark.usefixtures("two_gpus")
+def test_a_run_waits_for_the_card_of_its_block() -> None:
     order: list[str] = []
 
     def wait() -> None:
@@ -78,25 +89,13 @@ def test_a_run_waits_for_the_card_of_its_block(monkeypatch: pytest.MonkeyPatch) 
             order.append(own["CUDA_VISIBLE_DEVICES"])
 
     with claimed("cuda", card=1) as held:
-        assert held == {"CUDA_VISIBLE_DEVICES": "GPU-d"}
+        assert held == {"CUDA_VISIBLE_DEVICES": "GPU-b"}
         waiting = threading.Thread(target=wait)
         waiting.start()
         with claimed("cuda", card=0) as other:
             order.append(other["CUDA_VISIBLE_DEVICES"])
     waiting.join()
-    assert order == ["GPU-c", "GPU-d"]
-
-
-def test_a_device_is_claimed_while_every_card_of_its_kind_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    gpus = [machine.Gpu("GPU-e", "H200"), machine.Gpu("GPU-f", "H200")]
-    monkeypatch.setattr(machine, "gpus", lambda: gpus)
-    with claimed("cuda"):
-        assert not is_claimed("cuda")
-        with claimed("cuda"):
-            assert is_claimed("cuda")
-    assert not is_claimed("cuda")
+    assert order == ["GPU-a", "GPU-b"]
 
 
 def test_without_a_gpu_there_is_nothing_to_claim(monkeypatch: pytest.MonkeyPatch) -> None:

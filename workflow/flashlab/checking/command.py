@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import re
 import sys
@@ -30,17 +31,11 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 from flashlab.forks import START_SECONDS, Child, signal_name, start
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.supervise import job_environment
+from flashlab.measuring.supervise import identified, job_environment
 from flashlab.usage import UsageError
 
 NOTICE_SECONDS = 2.0
 """The wait for the device, in seconds, after which a notice is printed."""
-
-END_SECONDS = 5.0
-"""Seconds that a process that has closed its channel may take to exit."""
-
-MAX_NAMED = 10
-"""Failed cases that the summary names."""
 
 PASSED = ("ok", "unsupported")
 """The statuses of a kernel that is right, or does not support the case."""
@@ -51,12 +46,14 @@ SEQ_LENS = (1, 37, 128, 129, 1000)
 _STEP = re.compile(rb"^def attention\(\s*q\b", re.MULTILINE)
 """The beginning of a step of the ladder; a kernel of attention takes qkv."""
 
-
 Case = tuple[str, Shape]
 """One comparison to make: the dtype and the shape."""
 
 Outcome = Mapping[str, Any]
 """What came of it, as `flashlab.checking.worker.follow` says."""
+
+Grid = tuple[Sequence[str], dict[str, Sequence[int]], Sequence[str]]
+"""Dtypes, usual sizes by their names, and shapes."""
 
 
 class KernelError(Exception):
@@ -73,13 +70,14 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
         if not path.is_file():
             raise ImplementationError(f"there is no file {name}")
         return path, LADDER if _STEP.search(path.read_bytes()) else ATTENTION
-    known = {benchmark.name: implementations_of(benchmark) for benchmark in (ATTENTION, LADDER)}
-    for benchmark in (ATTENTION, LADDER):
-        if name in known[benchmark.name]:
-            return known[benchmark.name][name].path, benchmark
-    close = difflib.get_close_matches(name, [each for names in known.values() for each in names], 1)
+    known = [(implementations_of(benchmark), benchmark) for benchmark in (ATTENTION, LADDER)]
+    for implementations, benchmark in known:
+        if name in implementations:
+            return implementations[name].path, benchmark
+    every = [names for names, _ in known]
+    close = difflib.get_close_matches(name, itertools.chain(*every), 1)
     meant = f" (did you mean {close[0]}?)" if close else ""
-    raise ImplementationError(describe_unknown(name, meant, *known.values()))
+    raise ImplementationError(describe_unknown(name, meant, *every))
 
 
 @contextmanager
@@ -106,11 +104,9 @@ def _answer(child: Child, seconds: float, trace: str, kernel: Path) -> Outcome:
     except TimeoutError:
         said = f"timed out after {seconds:g} s; --timeout SECONDS allows more"
         return {"status": "error", "message": said, "fatal": True}
-    status = child.wait(END_SECONDS)
+    status = child.wait() or 0
     said = f"the kernel ended its process with status {status}"
-    if status is None:
-        said = "the kernel closed its process's connection to the check"
-    elif status < 0:
+    if status < 0:
         name = signal_name(status)
         memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
         said = f"crashed: ended by signal {name}{memory}"
@@ -153,9 +149,6 @@ def check(
                     yield left.pop(0), outcome
             finally:
                 child.kill()
-
-
-Grid = tuple[Sequence[str], dict[str, Sequence[int]], Sequence[str]]
 
 
 def grid_of(benchmark: Benchmark, device: str) -> Grid:
@@ -226,9 +219,7 @@ def check_kernel(
     width = max(len(shape_text(shape)) for _, shape in cases)
     statuses, failed, traceback = Counter[str](), list[str](), ""
     with claimed_with_notice(device) as variables:
-        names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
-        on = names.get(variables["CUDA_VISIBLE_DEVICES"]) or machine.device_name(device)
-        print(f"{kernel} on {on}, against float64")
+        print(f"{kernel} on {identified(device, variables)['device_name']}, against float64")
         print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
         with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
             for (dtype, shape), outcome in outcomes:
@@ -243,7 +234,5 @@ def check_kernel(
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
     left = len(cases) - statuses.total()
     print(f"{statuses.total()} cases: {counts}" + (f"; {left} not checked" if left else ""))
-    if more := len(failed[MAX_NAMED:]):
-        failed[MAX_NAMED:] = [f"failed: {more} more, in the table above"]
     print(*failed, sep="\n", end="\n" if failed else "")
     return int(bool(failed))
