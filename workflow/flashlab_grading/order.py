@@ -23,6 +23,7 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
 from flashlab.files import read_json, write_json
 from flashlab.lab5.assigning import Option, stated
+from flashlab.lab5.checks import Line, Verdict
 from flashlab.lab5.results import Result
 from flashlab.lab5.words import described
 from flashlab.plan.experiments import protocol_of
@@ -30,14 +31,7 @@ from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
-from flashlab_grading.checks import (
-    LAUNCH_SECONDS,
-    PASSES,
-    GradingError,
-    Line,
-    Verdict,
-    kind_of_device,
-)
+from flashlab_grading.checks import LAUNCH_SECONDS, PASSES, GradingError, kind_of_device
 
 ORDER, RECORDS = Path("results/grading/order.json"), Path("results/local/records")
 LOCAL = "local"

@@ -23,15 +23,7 @@ from flashlab.lab5.documents import FolderError
 from flashlab.lab5.importing import import_plan
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
-from flashlab_grading.checks import (
-    BADGES,
-    CHECKS,
-    OWN_CHECKS,
-    VERDICTS,
-    GradingError,
-    Line,
-    Submission,
-)
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line, Submission
 from flashlab_grading.copies import published_times
 from flashlab_grading.order import check_reproduction, measured_of
 from flashlab_grading.submissions import check_apart, find_submissions, grade_checked
@@ -169,7 +161,7 @@ def to_html(
     from flashlab.report.render import templates
 
     def place(own: Submission) -> tuple[int, ...]:
-        return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in OWN_CHECKS)
+        return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in CHECKS)
 
     ordered = sorted(submissions, key=place)
     causes = {own.name: grouped(own.lines, "fail", "warn") for own in ordered}
