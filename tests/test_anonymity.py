@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted.plans import plan_of
 from planted.records import record_of
 
 from flashlab.analysis.tables import read_runs, run_rows
 from flashlab.anonymity import anonymous, anonymous_text
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.plan.datasets import read_dataset
-from flashlab.plan.freezing import keep
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
 
@@ -89,12 +86,3 @@ def test_tables_have_what_is_attached_and_the_record_stays_whole(
     plan = planned([private])
     (whole,) = run_rows(read_runs(plan, plan), plan["sources"])
     assert (whole["gpu_uuid"], whole["message"]) == (UUID, MESSAGE)
-
-
-def test_a_dataset_is_frozen_without_it_and_is_sound(private: Record, tmp_path: Path) -> None:
-    folder = keep(plan_of(tmp_path, [private], anonymous=True), tmp_path / "data")
-    texts = [path.read_text() for path in folder.rglob("*.json")]
-    assert len(texts) == 3
-    assert not any(part in text for part in PRIVATE for text in texts)
-    (entry,) = read_dataset(folder).entries
-    assert read_record(entry.path, private.run, entry.sha256).status == "error"

@@ -130,16 +130,6 @@ def test_a_broken_file_matters_only_to_whoever_needs_it(
     assert str(caught.value).startswith("unknown implementation Absent; unusable: ")
 
 
-def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_path: Path) -> None:
-    one, two = (kernel(tmp_path, KERNEL, name) for name in ("one.py", "two.py"))
-    with pytest.raises(ImplementationError) as caught:
-        find_implementations(tmp_path)["Mine"]
-    assert str(caught.value) == (
-        f"{one}, {two}: all have the NAME Mine; rename all but one; so there is no "
-        "implementation Mine"
-    )
-
-
 def test_a_run_reads_no_kernel_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor what is wrong with another one; a name that no file defines is told with all of them."""
     read: list[str] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 
@@ -24,22 +22,6 @@ from flashlab.benchmarks.training.busy import busy_iteration, covered
 )
 def test_what_overlaps_is_covered_once(intervals: list[tuple[float, float]], length: float) -> None:
     assert covered(intervals) == length
-
-
-def test_the_profiler_sees_when_a_device_works_and_not_when_it_waits() -> None:
-    one = torch.randn(200, 200)
-
-    def step() -> None:
-        torch.mm(one, one)
-        time.sleep(0.02)
-
-    begin = time.perf_counter()
-    found = busy_iteration(step, "cpu")
-    passed = 1e3 * (time.perf_counter() - begin) / busy.ITERATIONS
-    assert found is not None
-    milliseconds, kernels = found
-    assert 0 < milliseconds < passed - 15  # without the sleep
-    assert kernels >= 1
 
 
 def test_a_profiler_that_fails_or_sees_nothing_tells_nothing(

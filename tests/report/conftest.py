@@ -106,11 +106,6 @@ class Results:
             rows.loc[is_changed, columns] = [change[column] for column in columns]
             rows.to_csv(folder / f"{table}.csv", index=False)
 
-    def change_all_runs(self, change: dict[str, str]) -> None:
-        """Write these cells into every run of every experiment."""
-        for path in self.local.glob("tables/*/runs.csv"):
-            self.change_runs(path.parent.name, change)
-
     def quote(self, text: str) -> str:
         """Write a text wherever others write, and let a run fail by it; that run's record."""
         remark = f"My **own** words {text}\n\n- 一點 `{text}`\n"

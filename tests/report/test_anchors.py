@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from figures.drawn import drawn, sweep_of
 
-from flashlab.figures.style import drawing, save, text_points
+from flashlab.figures.style import drawing, text_points
 from flashlab.report.render import from_their_starts
 
 TEXT = (
@@ -35,12 +33,3 @@ def test_a_level_text_begins_as_far_to_the_left_as_its_width_says() -> None:
     assert 100 - start_of(centred) == pytest.approx((100 - start_of(ended)) / 2)
     assert from_their_starts(text("start", 100)) == text("start", 100)
     assert from_their_starts(text("middle", 100, turned="-90")) == text("middle", 100, turned="-90")
-
-
-def test_no_level_text_of_a_figure_is_a_group_of_its_own(tmp_path: Path) -> None:
-    experiment = sweep_of({"Pytorch": [1, 2, 3, 4], "Flash2": [1, 1, 2, 2]})
-    with drawing():
-        save(drawn(experiment, "time"), tmp_path / "a.svg")
-    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "text-anchor: middle" in svg and "text-anchor: end" in svg
-    assert not re.search("text-anchor: (middle|end)", from_their_starts(svg))

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,20 +14,9 @@ from report.conftest import read_cells
 from report.reading import cells, parts, proses, said, section, tables, texts
 
 from flashlab.analysis.experiment import IMPLAUSIBLE
-from flashlab.figures.style import COLOURS
 from flashlab.records import Measurement, Record
-from flashlab.report.document import Figures, Lines, Prose, Table
+from flashlab.report.document import Figures, Prose, Table
 from flashlab.report.records import LONGEST_TEXT
-
-
-def test_page_one_has_the_answer_both_tables_and_a_line_an_experiment(results: Any) -> None:
-    front = section(results.compose(), "key")
-    assert [each.kind for each in parts(front, Prose)] == ["answer"]
-    headline, summary = parts(front, Table)
-    assert [cells(row)[0] for row in headline.rows] == ["Pytorch", "Flash2"]
-    assert len(summary.rows) > 2
-    (lines,) = parts(front, Lines)
-    assert {line.target for line in lines.lines} <= {each.id for each in results.compose().sections}
 
 
 def test_figures_keep_their_numbers_where_an_experiment_is_missing(results: Any) -> None:
@@ -119,12 +107,6 @@ def test_of_many_there_is_a_map_without_our_own_kernel_and_one_with_it(results: 
     assert all("Flash4†" in each for each in named[2:])
 
 
-def test_the_maps_colours_are_those_of_the_figures(root: Path) -> None:
-    style = root.joinpath("templates", "report.css").read_text("utf-8")
-    for number, colour in enumerate(COLOURS):
-        assert f".style-{number} {{ background: {colour.lower()};" in style.lower()
-
-
 def test_records_that_differ_in_what_should_agree_are_told_and_counted(brief: Any) -> None:
     assert not any("differ" in said(notice) for _, notice in brief.compose().notices)
     brief.change_runs("seq_len", {"torch": "9.9.9"}, first=2)
@@ -134,12 +116,6 @@ def test_records_that_differ_in_what_should_agree_are_told_and_counted(brief: An
         cells(row) for each in parts(section(report, "environment"), Table) for row in each.rows
     ]
     assert any(row[0].startswith("torch") and "9.9.9 (2)" in row[1] for row in facts)
-
-
-def test_runs_with_uncommitted_changes_are_counted(brief: Any) -> None:
-    brief.change_runs("seq_len", {"commit": "f" * 40 + "-dirty"})
-    notes = " ".join(said(each.text) for each in proses(brief.compose()))
-    assert "runs were measured with uncommitted changes" in notes
 
 
 def test_medians_are_counted_whose_interval_is_wider_than_the_margin(brief: Any) -> None:

@@ -13,7 +13,6 @@ from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
@@ -21,13 +20,12 @@ import pytest
 from conftest import elsewhere
 from pdf import depths, is_cut_off
 from report.conftest import Results
-from report.reading import elements, parts, section, texts
+from report.reading import elements, parts, section
 
-from flashlab.labels import messages
 from flashlab.remarks import read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
-from flashlab.report.document import Lines, Prose
+from flashlab.report.document import Lines
 from flashlab.report.render import ProjectFetcher, RenderError, write_report
 
 SHORT_TEMPLATE = Path(__file__).parents[1] / "short_report.html.j2"
@@ -49,15 +47,6 @@ def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # What stands in it
-
-
-def test_every_story_stands_in_it(results: Any, text: str, squeezed: Callable[[str], str]) -> None:
-    report = results.compose()
-    for name in ("key", *(f"experiment-{each}" for each in results.names[1:]), "conclusion"):
-        told = parts(section(report, name), Prose)
-        assert told
-        for said in (each for prose in told for each in texts(prose.text)):
-            assert squeezed(said) in text
 
 
 def test_no_hash_is_printed(finished: Any, text: str) -> None:
@@ -193,23 +182,6 @@ def test_a_report_in_english_has_no_chinese(brief: Any, text_of: Callable[[Path]
     assert CHINESE.findall(text_of(written(brief, "en"))) == []
 
 
-@pytest.mark.scheduled  # a report in one language: the test before
-def test_a_report_in_chinese_has_no_english_sentence(
-    brief: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
-) -> None:
-    text = text_of(written(brief, "zh_TW"))
-    pieces = {
-        squeezed(piece)
-        for domain in ("report", "figures")
-        for message in messages("en", domain).values()
-        for piece in re.split(r"\{\w+\}", message)
-        if len(piece.split()) > 2
-    }
-    assert len(pieces) > 50
-    assert [piece for piece in pieces if piece in text] == []
-    assert squeezed("FlashAttention 實驗報告") in text
-
-
 # What keeps it from being made
 
 
@@ -259,13 +231,6 @@ def test_a_picture_that_is_missing_is_an_error(brief: Any) -> None:
     with pytest.raises(RenderError, match=r"rate-flash2\.svg"):
         write_report(brief.config_file, brief.local, brief.ceilings, brief.pdf)
     assert not brief.pdf.exists()
-
-
-def test_a_variable_that_the_template_makes_up_is_an_error(
-    template: Callable[[str], None], refuses: Callable[..., str]
-) -> None:
-    template("{{ report.conclusion }}")
-    assert "conclusion" in refuses(jinja2.UndefinedError)
 
 
 @pytest.mark.parametrize(

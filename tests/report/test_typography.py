@@ -16,11 +16,6 @@ def test_an_equation_and_a_quantity_stay_on_one_line() -> None:
     assert unbroken("the N × N scores at B 16") == "the N\u00a0×\u00a0N scores at B\u00a016"
 
 
-def test_a_unit_and_a_number_of_a_table_stay_on_one_line() -> None:
-    assert typeset("Rate (TFLOP/s)", "en") == 'Rate <span class="unit">(TFLOP/s)</span>'
-    assert unbroken("see Table 1") == "see Table\u00a01"
-
-
 def test_two_full_width_marks_in_a_row_are_set_closer() -> None:
     assert typeset("前向（完整）：快", "zh_TW") == (
         '前向（完整<span class="pair"><span class="half">）</span>：</span>快'

@@ -172,7 +172,7 @@ _NEEDLESS = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|font-family: [^;\"]
 _LENGTHS = re.compile(r' (?:d|x|y|transform|points)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
 _IDS = re.compile(r'( id="|href="#|url\(#)')
-_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt"')
+_WIDTH = re.compile(r'<svg [^>]*?width="([\d.]+)pt"')
 
 
 class Page:
@@ -205,7 +205,7 @@ class Page:
         drawn = _NEEDLESS.sub("", drawn[drawn.index("<svg") :])
         drawn = _LENGTHS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), drawn)
         drawn = _IDS.sub(rf"\1f{next(self._numbers)}-", drawn)
-        width = _SIZE.match(drawn)
+        width = _WIDTH.match(drawn)
         share = min(100.0, 100 * float(width[1]) / TEXT_POINTS) if width else 100.0
         said = f'<svg role="img" aria-label="{escape(alternative)}" style="width:{share:.1f}%"'
         return Markup(drawn.replace("<svg", said, 1))
