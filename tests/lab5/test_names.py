@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.lab5.words import (
-    MEMORY,
-    RATE,
-    TIME,
-    column_of,
-    described,
-    number_of,
-    numbers_in_name,
-    said_in_name,
-)
+from flashlab.lab5 import words
+from flashlab.lab5.words import MEMORY, RATE, TIME, described
 
 NAMES = {
     "batch_bs16_fl2.json": "Flash2 B16",
@@ -54,7 +46,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_says(name: str) -> None:
-    assert described(said_in_name(name)) == NAMES[name]
+    assert described(words.said_in_name(name)) == NAMES[name]
 
 
 @pytest.mark.parametrize(
@@ -69,14 +61,14 @@ def test_a_name_says(name: str) -> None:
 def test_numbers_that_belong_to_no_word_are_kept_in_their_order(
     name: str, numbers: list[int]
 ) -> None:
-    assert numbers_in_name(name) == numbers
+    assert words.numbers_in_name(name) == numbers
 
 
 @given(st.text(max_size=80))
 def test_any_name_can_be_read(name: str) -> None:
-    assert described(said_in_name(name)) is not None
-    assert column_of(name) is not None
-    found = number_of(name)
+    assert described(words.said_in_name(name)) is not None
+    assert words.column_of(name) is not None
+    found = words.number_of(name)
     assert found is None or found[1] in (TIME, RATE, MEMORY)
 
 
@@ -100,7 +92,7 @@ HEADINGS = {
 
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_a_heading_names_a_number_in_any_spelling(heading: str) -> None:
-    assert number_of(heading) == HEADINGS[heading]
+    assert words.number_of(heading) == HEADINGS[heading]
 
 
 @pytest.mark.parametrize(
@@ -110,4 +102,4 @@ def test_a_heading_names_a_number_in_any_spelling(heading: str) -> None:
      ("sha256", "sha256")],
 )  # fmt: skip
 def test_a_heading_names_a_column_in_any_spelling(heading: str, column: str) -> None:
-    assert column_of(heading) == column
+    assert words.column_of(heading) == column
