@@ -75,7 +75,7 @@ def options_of(program: str, command: str) -> set[str]:
     if program == "snakemake" or (program == "./run" and command in ("report", "record")):
         own = {"--import", "--device"} if command == "report" else set()
         return {*get_argument_parser()._option_string_actions, "--again", "--quick", *own}
-    if program == "./run" and command not in ("bench", "check", "profile"):
+    if program == "./run" and command not in ("bench", "check"):
         found = re.search(rf"\./run {command}\b(.*)", ROOT.joinpath("run").read_text("utf-8"))
         return {"--help", *re.findall(r"--\w+", found[1])} if found else set()
     commands = next(dict(a.choices or {}) for a in make_parser()._actions if a.nargs == "A...")

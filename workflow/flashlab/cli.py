@@ -36,7 +36,6 @@ COMMANDS = {
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
     "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass --seconds "
     "--margin --timeout --json",
-    "profile": "flashlab.compare.profile:profile name --shape --dtype --timeout",
     "compare": "flashlab.compare.report:print_comparison "
     "one other --benchmark --format --fail-on --language",
     "comparison": "flashlab.compare.report:write_comparison --plan --output",
@@ -64,7 +63,6 @@ HELP = {
     "statements": "Print every statement of a report with the rows that it rests on.",
     "check": "Compare one implementation with the float64 reference.",
     "bench": "Measure implementations in turns, with verdicts; docs/comparing.md explains them.",
-    "profile": "Count what an implementation does in each pass.",
     "compare": "Compare two sets of records, run by run.",
     "comparison": "Compare the sides that a call has planned, as a PDF and a page.",
     "hw4": "Homework 4's program: read Q, K, V from a file, write the output.",
@@ -178,7 +176,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "check --dtype": dict(DTYPES, action="append", help="this and not all; may be repeated"),
     "check --timeout": dict(SECONDS, default=60.0, help="limit of its import and each case (60)"),
     "check name": dict(NAME, help="its NAME in kernels/ or kernels/ladder/, or the path of a file"),
-    "profile --timeout": dict(SECONDS, default=300.0, help="time limit for each shape (300)"),
     "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),
     "verify --order": {"type": Path, "help": "what a Snakemake call is to verify, JSON"},
     "verify --pdf": {"type": Path, "metavar": "PATH", "help": "the report"},
