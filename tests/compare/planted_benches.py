@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.compare.looks import LOOK_IN_FIRST, PROCESSES, Look, look_at
+from flashlab.compare.looks import PROCESSES, look_at
 
-PAIRS = (25, 58, 58, 58)
+PAIRS = (12, 62, 62, 62)
 """Pairs of batches in each process: about those of a pass by default, with two implementations."""
 
 PASS = ATTENTION.metric("forward_time")
@@ -66,16 +65,6 @@ def planted_ratios(world: World, generator: np.random.Generator) -> list[list[fl
     return processes
 
 
-def looks_at(processes: list[list[float]]) -> Iterator[Look]:
-    """The ratio at every look, in order of time."""
-    first = processes[0]
-    parts = [[first[: round(LOOK_IN_FIRST * len(first))]]]
-    parts += [processes[:count] for count in range(1, PROCESSES + 1)]
-    for part in parts:
-        if look := look_at(part):
-            yield look
-
-
 @dataclass(frozen=True)
 class Score:
     """Verdicts of many benches: after the first process, at the end, and at any look."""
@@ -90,9 +79,10 @@ def score(world: World, margin: float, benches: int, seed: int = 0) -> Score:
     generator = np.random.default_rng(seed)
     first, final, ever = Counter[str](), Counter[str](), Counter[str]()
     for _ in range(benches):
-        looks = list(looks_at(planted_ratios(world, generator)))
-        verdicts = [look.verdict(PASS, margin) for look in looks]
-        first[verdicts[-PROCESSES]] += 1
+        ratios = planted_ratios(world, generator)
+        looks = (look_at(ratios[:count], PASS, margin) for count in range(1, PROCESSES + 1))
+        verdicts = [look["verdict"] for look in looks]
+        first[verdicts[0]] += 1
         final[verdicts[-1]] += 1
         ever.update(set(verdicts))
     return Score(first, final, ever)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 import signal
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
-from compare import golden
 from compare.recordings import git
 from waiting import PATIENCE, wait_until
 
@@ -28,12 +26,13 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
-from flashlab.compare.bench import run_bench
-from flashlab.compare.interleave import Candidate, measure_pass
-from flashlab.compare.looks import MIN_PAIRS
-from flashlab.compare.targets import SavedError, Target, opened_targets, shapes_of
+from flashlab.compare.bench import PASSES, Ceiling, describe, table
+from flashlab.compare.interleave import Candidate, _LeftError, measure_pass
+from flashlab.compare.looks import MIN_PAIRS, PROCESSES
+from flashlab.compare.targets import SavedError, check_unchanged, opened_targets, shapes_of
 from flashlab.files import read_json
 from flashlab.measuring import supervise
+from flashlab.measuring.supervised import Section
 from flashlab.plan.watching import has_ended
 
 KERNEL = """
@@ -168,37 +167,66 @@ def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None
 
 
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
-    (shape,) = bench.document["shapes"]
-    assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)
-    mine, then, wrong, keeping = shape["implementations"]
-    assert [entry["status"] for entry in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
+    mine, then, wrong, keeping = bench.document["rows"]
+    assert (bench.document["benchmark"], mine["shape"]) == ("attention", SHAPE)
+    assert [row["status"] for row in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
     assert keeping["status"] == "incorrect"
     assert "wrong after" in keeping["message"] or "keeps its answers" in keeping["message"]
-    (timed,) = then["passes"]
-    assert (timed["pass"], timed["verdict"], timed["final"]) == ("forward", "slower", True)
+    assert (then["pass"], then["verdict"], then["final"]) == ("forward", "slower", True)
     assert "HEAD~1:kernels/mine.py forward slower? " in bench.printed
     final = bench.printed.rpartition("after")[0]
-    row = r"^HEAD~1:kernels/mine.py +forward +[\d.]+ \[.*slower$"
+    row = r"^HEAD~1:kernels/mine.py +forward +[\d.]+ .* slower$"
     assert re.search(row, final, re.MULTILINE)
     assert re.search(r"^kernels/wrong.py +incorrect$", final, re.MULTILINE)
     assert "\nkernels/wrong.py: relative error against float64" in final
     assert bench.status == 1
 
 
+def candidate(label: str, cls: type[Candidate] = Candidate) -> Candidate:
+    """One whose process is none."""
+    run = attention_run(label, Shape(1, 512, 8, 512, True), "float32", "cpu")
+    return cls(label, find_implementations()["Pytorch"], run, 1.0)
+
+
+def planted(**milliseconds: float) -> list[Candidate]:
+    """Candidates that were measured in all processes, by the times of their forward passes."""
+    measured = []
+    for label, forward in milliseconds.items():
+        times = {"forward_time": forward, "backward_time": 6.0}
+        measured.append(candidate(label))
+        for name, each in times.items():
+            measured[-1].batches[name] = [[[each * 1e-3] * 3] * 20] * PROCESSES
+    return measured
+
+
+def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() -> None:
+    candidates = planted(First=2.0, mine=2.5, wrong=1.0)
+    candidates[1].warnings = [(), ({"code": "throttled"},)]
+    candidates[2].status, candidates[2].message = "incorrect", "relative error: out 1.8"
+    ceiling = Ceiling(1.5, "of ceiling", "cpu")
+    described = describe(candidates, [*PASSES], 0.05, ceiling)
+    assert table(described, ceiling).splitlines() == [
+        "implementation  pass         ms  TFLOP/s  of ceiling  time / that of First  verdict",
+        "First           forward    2.00    0.134          9%",
+        "First           backward   6.00    0.112          7%",
+        "mine            forward    2.50    0.107          7%   1.25 [1.250, 1.250]  slower",
+        "mine            backward   6.00    0.112          7%   1.00 [1.000, 1.000]  equal",
+        "wrong           incorrect",
+        "",
+        "mine: throttled in 1 of 2 processes",
+        "wrong: relative error: out 1.8",
+    ]
+
+
 def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing() -> None:
-    _, described = golden.bench()
-    forward = described[0]["passes"][0]
-    beyond = forward["rate"] / 1.501  # the first one's forward alone is at over 150%
-    text, described = golden.bench(beyond)
-    verdicts = {
-        (entry["implementation"], timed["pass"]): timed["verdict"]
-        for entry in described[1:3]
-        for timed in entry["passes"]
-    }
-    assert [v for (_, timed), v in verdicts.items() if timed == "forward"] == ["implausible"] * 2
-    assert "implausible" not in [v for (_, timed), v in verdicts.items() if timed == "backward"]
-    assert "Flash2: forward at 150% of ceiling, which this device cannot do" in text
-    assert "mine.py: forward" not in text
+    candidates = planted(First=2.0, mine=2.5)
+    # The first one's forward alone is at over 150%.
+    beyond = Ceiling(0.134 / 1.501, "of ceiling", "cpu")
+    described = describe(candidates, [*PASSES], 0.05, beyond)
+    assert [row["verdict"] for row in described[2:]] == ["implausible", "equal"]
+    text = table(described, beyond)
+    assert "First: forward at 150% of ceiling, which this device cannot do" in text
+    assert "mine: forward" not in text
 
 
 @pytest.mark.parametrize(
@@ -208,12 +236,25 @@ def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing
 def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
     monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
 ) -> None:
-    passes = [{"pass": "forward", IMPLAUSIBLE: beyond, "share": 2.0}, {"pass": "backward"}]
-    entry = {"implementation": "A", "status": status, "message": "", "peak_memory": None}
-    described = [{**entry, "passes": passes, "warnings": None}]
-    monkeypatch.setattr(bench_module, "measure_in_turns", lambda *_: None)
-    monkeypatch.setattr(bench_module.Bench, "describe", lambda _: described)
-    assert run_bench(["Pytorch"], [], None, [], 1.0, 0.05, None, None) == succeeds
+    rows = [{"implementation": "A", "status": status, IMPLAUSIBLE: beyond}]
+    monkeypatch.setattr(bench_module, "_measure", lambda *_: rows)
+    assert bench_module.bench(["Pytorch"], [], None, [], 1.0, 0.05, 60.0, None) == succeeds
+
+
+@pytest.mark.parametrize(
+    ("samples", "refused"), [(0.02, False), (0.001, True), (5.0, True)], ids=str
+)
+def test_times_are_held_against_the_clock_of_who_waits_however_busy_the_machine_is(
+    samples: float, refused: bool
+) -> None:
+    timed = candidate("mine")
+    # Every other batch waited for a core, for much longer than it took.
+    timed.sections = [Section(wait, samples, True) for wait in (0.03, 0.8) for _ in range(20)]
+    with suppress(_LeftError):
+        timed.judge()
+        assert not refused
+        return
+    assert refused
 
 
 def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
@@ -238,22 +279,16 @@ def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench)
 class Standing(Candidate):
     """One whose process is none, and which writes down whose turn it is."""
 
-    turns: list[str]
-
     def command(self, do: str, **_: Any) -> dict[str, Any]:
-        self.turns += [self.target.label] if do == "batch" else []
+        turns.extend([self.label] if do == "batch" else [])
         return {"samples": [1e-9], "besides": 0.0}
 
 
+turns: list[str] = []
+
+
 def test_who_is_first_in_one_round_is_last_in_the_next() -> None:
-    turns: list[str] = []
-    candidates = []
-    for name in "AB":
-        run = attention_run(name, Shape(1, 64, 2, 32, True), "float16", "cuda")
-        candidate = Standing(Target(name, find_implementations()["Pytorch"]), run, 1.0)
-        candidate.turns = turns
-        candidates.append(candidate)
-    measure_pass(candidates, "forward_time", 0.0, math.inf, lambda: None)
+    measure_pass([candidate(name, Standing) for name in "AB"], "forward_time", 0.0)
     assert "".join(turns) == "ABBA" * (MIN_PAIRS // 2)
 
 
@@ -277,32 +312,6 @@ def attention(qkv, causal):
 """
 
 
-def test_a_bench_goes_on_without_its_server_and_the_next_measures_files_as_they_are_then(
-    root: Path, tmp_path: Path, temporary: Path
-) -> None:
-    file, pace, calls = tmp_path / "mine.py", tmp_path / "lib" / "pace.py", tmp_path / "calls"
-    pace.parent.mkdir()
-
-    def bench(scale: float, version: str) -> subprocess.Popen[str]:
-        file.write_text(kernel(scale))
-        pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, 0\n")
-        return start(root, tmp_path, sys.executable, *SHORT)
-
-    with bench(1.0, "one") as first:
-        wait_until(calls.exists, "the kernel's first call")
-        (server,) = servers(temporary)
-        server.kill()
-        printed, _ = first.communicate(timeout=PATIENCE)
-    assert first.returncode == 0, printed
-
-    calls.unlink()
-    with bench(2.0, "two") as second:
-        printed, _ = second.communicate(timeout=PATIENCE)
-    assert second.returncode == 1 and "mine.py: relative error against float64" in printed
-    assert {line.split()[1] for line in calls.read_text().splitlines()} == {"two"}
-    wait_until(lambda: not servers(temporary), "the servers' end")
-
-
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
 def test_a_bench_that_is_ended_takes_its_processes_with_it(
     root: Path, tmp_path: Path, temporary: Path, name: str
@@ -319,12 +328,14 @@ def test_a_bench_that_is_ended_takes_its_processes_with_it(
 
 
 def test_a_file_that_is_saved_while_it_is_measured_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def attention(qkv, causal): return qkv\n")
-    with opened_targets([str(tmp_path / "mine.py")]) as (target,):
-        target.check_unchanged()
-        (tmp_path / "mine.py").write_text("def attention(qkv, causal): return qkv * 2\n")
+    file = tmp_path / "mine.py"
+    file.write_text("def attention(qkv, causal): return qkv\n")
+    with opened_targets([str(file)]) as targets:
+        ((label, read),) = targets.items()
+        check_unchanged(label, read)
+        file.write_text("def attention(qkv, causal): return qkv * 2\n")
         with pytest.raises(SavedError, match="was saved while it was measured"):
-            target.check_unchanged()
+            check_unchanged(label, read)
 
 
 @pytest.mark.parametrize(
@@ -351,26 +362,11 @@ def test_a_mistake_on_the_command_line_is_one_message(
     assert message in line
 
 
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [
-        ("missing/said.json", "the folder missing does not exist"),
-        (".", "is a folder"),
-        ("/proc/said.json", "cannot be written: "),
-    ],
-)
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
-    output: str,
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(supervise, "start_server", None)  # nothing is begun
     with pytest.raises(SystemExit) as ended:
-        main(["bench", "Pytorch", "SdpaMath", "--json", output])
+        main(["bench", "Pytorch", "SdpaMath", "--json", "missing/said.json"])
     assert ended.value.code == 2
-    assert "argument --json: " in (message := capsys.readouterr().err)
-    assert said in message
-    assert not list(tmp_path.iterdir())
+    assert "argument --json: the folder missing does not exist" in capsys.readouterr().err

@@ -10,13 +10,16 @@ import pandas as pd
 import pytest
 from compare.recordings import Recording, compared_of, record, runs
 
+from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
-from flashlab.compare.circumstances import compare_ceilings
-from flashlab.compare.comparison import to_json
-from flashlab.compare.report import as_lines, texts_of
-from flashlab.files import write_json
+from flashlab.compare.comparison import compare_ceilings, to_json
+from flashlab.compare.report import as_text, report_of
 from flashlab.story.compare import Compared
+
+
+def text_of(document: Compared) -> str:
+    return as_text(report_of(document, ("en",), Path()), "en", markdown=False)
 
 
 def single(document: Compared, metric: str = "forward_time") -> pd.DataFrame:
@@ -93,7 +96,7 @@ def test_the_fastest_is_told_where_both_sides_decide_on_one(
     after: tuple[float, float], said: str, tmp_path: Path
 ) -> None:
     document = compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after))
-    assert texts_of(document, "en").conclusion.startswith(said)
+    assert said in text_of(document)
 
 
 def test_circumstances_count_the_processes_and_gpus_of_what_is_compared(tmp_path: Path) -> None:
@@ -115,18 +118,30 @@ def test_circumstances_count_the_processes_and_gpus_of_what_is_compared(tmp_path
     }
 
 
-def test_the_ceilings_of_both_devices_stand_beside_each_other(tmp_path: Path) -> None:
-    for name, milliseconds in (("one", 2.0), ("other", 1.0)):
+def test_of_protocols_their_names_are_told_and_what_differs_of_them(tmp_path: Path) -> None:
+    one, other = record(runs(), 1), record(runs(), 2)
+    for side, seconds in ((one, 1), (other, 2)):
+        for run, records in side.items():
+            protocol = {"name": "sampled", "max_seconds": seconds, "corpus": {"seed": 0}}
+            side[run] = [replace(each, protocol=protocol) for each in records]
+    rows = compared_of(tmp_path, one, other).about["environments"]
+    (row,) = (row for row in rows if row["field"] == "protocol")
+    assert (row["one"], row["other"]) == (["sampled, max_seconds 1"], ["sampled, max_seconds 2"])
+
+
+def test_the_ceilings_of_both_devices_stand_beside_each_other() -> None:
+    both = []
+    for milliseconds in (2.0, 1.0):
         calls = {"time(s)": milliseconds / 1e3, "samples": [milliseconds / 1e3] * 30}
         product = {"float16": {**calls, "size": 1000}}
         about = {"device": "cuda", "environment": {}, "matrix_product": product}
-        write_json(tmp_path / name, {**about, "copy": {**calls, "bytes": 10**9}})
-    copied, multiplied = compare_ceilings([tmp_path / "one", tmp_path / "other"], {"float16"})
+        both.append(read_ceilings({**about, "copy": {**calls, "bytes": 10**9}}))
+    copied, multiplied = compare_ceilings(both, {"float16"})
     steady = {"sustained": [None, None]}
     near = [pytest.approx(value) for value in (1000, 2000, 1, 2)]
     assert copied == {"what": "copy", "one": near[0], "other": near[1], **steady}
     assert multiplied == {"what": "float16", "one": near[2], "other": near[3], **steady}
-    assert compare_ceilings([tmp_path / "one", None], {"float16"}) == []
+    assert compare_ceilings([both[0], None], {"float16"}) == []
 
 
 def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: Path) -> None:
@@ -137,9 +152,7 @@ def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: 
             side[run] = [replace(each, **failed) for each in records]
     compared = compared_of(tmp_path, one, other)
     assert to_json(compared)["comparisons"] == []
-    texts = texts_of(compared, "en")
-    assert (texts.answer, *texts.notices) == (
-        "No run has a time on both sides.",
-        "Flash2 has no result at B1 N256 H8 E512 full on either side (wrong results).",
-    )
-    assert as_lines(compared, "en", markdown=False).startswith("Comparison of before")
+    said = text_of(compared)
+    assert said.startswith("Comparison of before and after\n")
+    assert "\nNo run has a time on both sides.\n" in said
+    assert "Flash2 has no result at B1 N256 H8 E512 full on either side (wrong results)." in said

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pikepdf
 import pytest
-from compare.golden import GOLDEN, texts
 from compare.recordings import compared_of, record, runs, side_of
 from matplotlib.axes import Axes
 from pdf import pages
@@ -22,17 +21,6 @@ from flashlab.files import write_json
 
 EXAMPLES = sorted(Path("docs", "ci").glob("*.yml"))
 QUIET = {"spread": 0.003}
-
-
-@pytest.fixture(scope="module")
-def printed() -> dict[str, str]:
-    return texts()
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
-def test_what_is_printed_is_what_was_read_and_kept(name: str, printed: dict[str, str]) -> None:
-    assert printed[name] == (GOLDEN / name).read_text(encoding="utf-8")
-    assert printed.keys() == {path.name for path in GOLDEN.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +45,9 @@ def test_a_merge_request_fails_on_a_slower_run_and_its_comment_has_the_table(
     assert main([*call, "--fail-on", "failed", "--fail-on", "slower"]) == 1
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("| ")]
-    means, (heading, row) = lines[1], lines[2:4]
-    assert "Flash2" in means and "1− 5=" in means
-    assert r"a\|b" in heading and row.rstrip(" |").endswith("slower")
+    assert any("Flash2" in line and "1− 5=" in line for line in lines)
+    assert any(r"a\|b" in line for line in lines)
+    assert re.search(r"\| B1 N1024 H8 E512 full +\| \*\*0\.7\d+\*\* / ≈", printed)
     assert "times the speed at 1 of 3 settings: B1 N1024 H8 E512 full" in printed
     assert main([*call, "--fail-on", "failed"]) == 0
     capsys.readouterr()
@@ -109,7 +97,6 @@ def test_the_pdf_tells_the_story_in_both_languages_and_carries_the_data(folder: 
     assert "after 較慢的" in told.replace("after 較 慢", "after 較慢")
     assert re.search(r"B1 N1024 H8 E512 full 0\.7\d+ / ≈", told)
     assert "N = 1024" in told  # the class of sizes
-    assert "1.3 ms" not in whole  # single runs are in the attached table
     with pikepdf.open(pdf) as opened:
         kept = opened.attachments["comparison.json"].get_file().read_bytes()
         table = opened.attachments["comparison.csv"].get_file().read_bytes().decode()
@@ -120,14 +107,14 @@ def test_the_pdf_tells_the_story_in_both_languages_and_carries_the_data(folder: 
     assert len(single) == 4  # two times, their total, and memory
 
 
-def test_the_page_is_one_file_that_loads_nothing_and_lists_every_run(folder: Path) -> None:
+def test_the_page_is_one_file_that_loads_nothing(folder: Path) -> None:
     text = folder.joinpath("compare.html").read_text(encoding="utf-8")
     assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
     assert not any(loads in text for loads in ("<script src", "<link", "<img", "@import"))
     assert re.findall(r"url\([\"']?([^#\"'].{4})", text) == ["data:"]  # the font inside it
     body = re.sub('(aria-label|data-part)="[^"]*"', "", text.partition("</title>")[2])
     assert "&lt;before" in body and "<before>" not in body
-    assert text.count(">B1 N256 H8 E512 full<") == 1 + 3  # all settings, and every run
+    assert text.count(">B1 N256 H8 E512 full<") == 1
 
 
 @pytest.mark.parametrize("benchmark", ["ladder", "training"])

@@ -34,7 +34,7 @@ COMMANDS = {
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.content:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
-    "bench": "flashlab.compare.command:bench implementations --shape --dtype --pass --seconds "
+    "bench": "flashlab.compare:run_bench implementations --shape --dtype --pass --seconds "
     "--margin --timeout --json",
     "compare": "flashlab.compare.report:print_comparison "
     "one other --benchmark --format --fail-on --language",
@@ -155,7 +155,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
     "--tables": "folder of all tables",
-    "--timeout": dict(SECONDS, help="time limit of a kernel's import and of each step (60)"),
+    "--timeout": dict(SECONDS, default=60.0, help="limit of a kernel's import and each step (60)"),
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
     "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
     "folder": {"type": Path, "metavar": "FOLDER", "help": "the submission, or its archive"},

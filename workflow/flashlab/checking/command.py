@@ -11,7 +11,7 @@ import tempfile
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -189,13 +189,20 @@ def _cases(
     return [(dtype, shape) for dtype in asked for shape in dict.fromkeys(every)]
 
 
-def _row(case: str, outcome: Outcome) -> str:
-    """The case as a line of the table."""
+def aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
+    """A line of a table; cells are on the right, but for those of a negative width."""
+    both = zip(cells, widths, strict=False)
+    padded = (cell.rjust(width) if width > 0 else cell.ljust(-width) for cell, width in both)
+    return "  ".join(padded).rstrip()
+
+
+def _row(dtype: str, shape: str, outcome: Outcome) -> list[str]:
+    """The cells of a case."""
     errors = (outcome.get("errors", {}).get(name) for name in ("out", "dqkv"))
-    cells = "  ".join(f"{'–':>8}" if error is None else f"{error:8.1e}" for error in errors)
+    cells = ["–" if error is None else f"{error:.1e}" for error in errors]
     tolerance = f"{outcome['tolerance']:.0e}" if "tolerance" in outcome else "–"
     message = f": {outcome['message']}" if outcome["message"] else ""
-    return f"{case}  {cells}  {tolerance:>9}  {outcome['status']}{message}"
+    return [dtype, shape, *cells, tolerance, outcome["status"] + message]
 
 
 def check_kernel(
@@ -216,15 +223,16 @@ def check_kernel(
         cases = _cases(kernel, benchmark, device, shapes, dtypes)
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
-    width = max(len(shape_text(shape)) for _, shape in cases)
+    widths = (-8, -max(len(shape_text(shape)) for _, shape in cases), 8, 8, 9, 0)
     statuses, failed, traceback = Counter[str](), list[str](), ""
     with claimed_with_notice(device) as variables:
         print(f"{kernel} on {identified(device, variables)['device_name']}, against float64")
-        print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
+        heads = ("dtype", "shape", "out", "dqkv", "tolerance", "status")
+        print(aligned(heads, widths), flush=True)
         with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
             for (dtype, shape), outcome in outcomes:
                 status, text = outcome["status"], shape_text(shape)
-                print(_row(f"{dtype:8}  {text:{width}}", outcome), flush=True)
+                print(aligned(_row(dtype, text, outcome), widths), flush=True)
                 if not traceback and (traceback := outcome.get("traceback", "")):
                     print(textwrap.indent(traceback, "    "), flush=True)
                 statuses[status] += 1

@@ -8,21 +8,20 @@ changes for all alike. Nothing here imports torch.
 from __future__ import annotations
 
 import json
-import math
 import os
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashlab import machine
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
-from flashlab.compare.looks import FIRST_SHARE, LOOK_IN_FIRST, MIN_PAIRS, PROCESSES, Look, look_at
-from flashlab.compare.targets import Target
+from flashlab.compare.looks import FIRST_SHARE, MIN_PAIRS, PROCESSES, Batches
+from flashlab.compare.targets import check_unchanged
 from flashlab.forks import START_SECONDS
 from flashlab.measuring.supervise import (
     count_oom_kills,
@@ -35,39 +34,39 @@ from flashlab.measuring.supervised import Section, refused, together
 from flashlab.records import time_out_message
 from flashlab.runs import Run
 
-Batches = list[list[float]]
-"""The batches of a process in order of time, each the times of its calls in seconds."""
-
 PROTOCOL, WORKER = "interleaved", "flashlab.measuring.turns"
 """The name of this protocol, and the module that a process answers commands by."""
 
-END_SECONDS = 10.0
-"""Seconds that a process may take to answer after its last command."""
+AT_ONCE, END_SECONDS = 0.01, 10.0
+"""Seconds that a process may take to end without a reply, and after its last command."""
+
+
+class _LeftError(Exception):
+    """What ends the measuring of an implementation: status and message, as in a record."""
 
 
 @dataclass
 class Candidate:
     """One implementation that is measured, its process, and its results so far.
 
-    `batches` has those of each pass by its timed metric, a list for each process, `looks` the last
-    look at the ratio of each pass. `status` and `message` are as a record's; one that is not ok is
-    measured no more. `warnings` are of each process that has ended. A step may take `limit_s`.
+    `batches` has those of each pass by its timed metric, a list for each process. `status` and
+    `message` are as a record's; one that is not ok is measured no more. `warnings` are of each
+    process that has ended. A step may take `limit_s`.
     """
 
-    target: Target
+    label: str
+    implementation: Implementation
     run: Run
     limit_s: float
     status: str = "ok"
     message: str | None = None
-    peak_memory: float | None = None
     batches: dict[str, list[Batches]] = field(default_factory=dict)
-    looks: dict[str, Look] = field(default_factory=dict)
     warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
 
     def start(self, benchmark: Benchmark, variables: Mapping[str, str], stack: ExitStack) -> None:
         """Start a process, which measures only when it is told to; it ends with the stack."""
-        kernel, self._oom_kills = self.target.implementation, count_oom_kills()
+        kernel, self._oom_kills = self.implementation, count_oom_kills()
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="flashlab-bench-"))
         self._answer, self._errors = Path(folder, "answer.json"), Path(folder, "errors")
         self._errors.touch()
@@ -81,114 +80,94 @@ class Candidate:
         self._process = start_measuring(server_of(os.getpid()), order, variables, *files)
         stack.callback(self._process.kill)
 
-    def command(self, do: str, **parts: Any) -> dict[str, Any] | None:
-        """The reply to a command (`flashlab.measuring.turns`), or to its start where that is empty.
+    def imported(self) -> None:
+        """Wait until the kernel is imported; SavedError where its files are others by now."""
+        self._reply(self.limit_s + START_SECONDS)
+        check_unchanged(self.label, self.implementation)
 
-        None where the process has ended or takes too long: it is out.
-        """
-        if do:
-            self._process.say({"do": do, **parts})
-        try:
-            reply = self._process.answer(self.limit_s + (0.0 if do else START_SECONDS))
-        except TimeoutError:
-            self.leave(self._timed_out())
-            return None
+    def command(self, do: str, **parts: Any) -> dict[str, Any]:
+        """The reply to a command (`flashlab.measuring.turns`)."""
+        self._process.say({"do": do, **parts})
+        return self._reply(self.limit_s)
+
+    def _reply(self, seconds: float) -> dict[str, Any]:
+        """The process's next reply; _LeftError where it has ended, or takes too long."""
+        reply = None
+        with suppress(TimeoutError):
+            reply = self._process.answer(seconds)
         if reply is None:
-            self.leave(self._ending(self.limit_s))
+            raise _LeftError(self._ending(AT_ONCE))
         return reply
 
-    def end(self) -> None:
-        """Check once more, and let the process end; its warnings are kept."""
-        if self.command("check") is not None:
-            self._process.say({"do": "end"})
-            reply = self._ending(END_SECONDS)
-            self.warnings.append(reply.get("warnings", ()))
-            if reply["status"] != "ok":
-                self.leave(reply)
-
-    def leave(self, ending: Mapping[str, Any]) -> None:
-        """Be measured no more, for this status and its message."""
-        self.status, self.message = ending["status"], ending["message"]
-        self._process.kill()
+    def begin(self, name: str) -> None:
+        """Go on to a pass, by its timed metric."""
+        self.sections.clear()
+        self.batches.setdefault(name, []).append([])
+        self.command("pass", name=name)
 
     def time_batch(self, name: str) -> None:
         """Time a batch of calls of a pass."""
         begin = time.monotonic()
-        if (reply := self.command("batch")) is not None:
-            passed, samples = time.monotonic() - begin, reply["samples"]
-            self.batches[name][-1].append(samples)
-            timed = sum(samples) + reply["besides"]
-            self.sections.append(Section(passed, timed, self.run.device == "cpu"))
+        reply = self.command("batch")
+        timed = sum(reply["samples"]) + reply["besides"]
+        self.sections.append(Section(time.monotonic() - begin, timed, self.run.device == "cpu"))
+        self.batches[name][-1].append(reply["samples"])
 
-    def _timed_out(self) -> dict[str, Any]:
-        message = f"{time_out_message(self.limit_s)}; --timeout SECONDS allows more"
-        return {"status": "error", "message": message}
+    def judge(self) -> None:
+        """Refuse times that do not add up to what passed by this process's clock.
+
+        On a busy machine, both processes wait for a core: the half of the batches that waited less
+        decides.
+        """
+        by_wait = sorted(self.sections, key=lambda each: each.samples / each.seconds)
+        if found := refused([together(by_wait[len(by_wait) // 2 :])]):
+            raise _LeftError(found)
+
+    def end(self) -> None:
+        """Check once more, and let the process end; its warnings are kept."""
+        self.command("check")
+        self._process.say({"do": "end"})
+        reply = self._ending(END_SECONDS)
+        self.warnings.append(reply.get("warnings", ()))
+        if reply["status"] != "ok":
+            raise _LeftError(reply)
 
     def _ending(self, seconds: float) -> dict[str, Any]:
-        """The process's last answer, or its end in words if there is none."""
+        """The process's last answer, or its end in words if there is none within some seconds."""
         returncode = self._process.wait(seconds)
         if self._answer.exists():
             return dict(json.loads(self._answer.read_text(encoding="utf-8")))
         if returncode is None:
-            return self._timed_out()
+            message = f"{time_out_message(self.limit_s)}; --timeout SECONDS allows more"
+            return {"status": "error", "message": message}
         return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
 
+    def do(self, act: Callable[..., object], *arguments: Any) -> None:
+        """Do something, unless it is measured no more; what ends it is kept, with its message."""
+        if self.status == "ok":
+            try:
+                act(self, *arguments)
+            except _LeftError as error:
+                self.status, self.message = error.args[0]["status"], error.args[0]["message"]
+                self._process.kill()
 
-def _measured(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """The implementations that are still measured, one after the other."""
-    return (candidate for candidate in candidates if candidate.status == "ok")
+
+def _each(candidates: Iterable[Candidate], act: Callable[..., object], *arguments: Any) -> bool:
+    """Have each do something, one after the other; whether any is still measured."""
+    for candidate in candidates:
+        candidate.do(act, *arguments)
+    return any(candidate.status == "ok" for candidate in candidates)
 
 
-def measure_pass(
-    candidates: Sequence[Candidate],
-    name: str,
-    seconds: float,
-    look_after: float,
-    looked: Callable[[], None],
-) -> None:
-    """Time a pass of all in turns, and compute the ratios after so many seconds and at the end.
-
-    `name` is the pass's timed metric; `looked` is called after each look.
-    """
-    for candidate in _measured(candidates):
-        candidate.command("pass", name=name)
-        candidate.batches.setdefault(name, []).append([])
-        candidate.sections.clear()
-    begun, pairs, spent, in_turn = time.monotonic(), 0, 0.0, [*candidates]
-    while any(_measured(candidates)) and (pairs < MIN_PAIRS or spent < seconds):
-        for candidate in _measured(in_turn):
-            candidate.time_batch(name)
+def measure_pass(candidates: Sequence[Candidate], name: str, seconds: float) -> None:
+    """Time a pass, by its metric, of all implementations in turns for so many seconds."""
+    goes_on, in_turn = _each(candidates, Candidate.begin, name), [*candidates]
+    begun, pairs = time.monotonic(), 0
+    while goes_on and (pairs < MIN_PAIRS or time.monotonic() - begun < seconds):
+        goes_on = _each(in_turn, Candidate.time_batch, name)
         in_turn.reverse()
-        pairs, spent = pairs + 1, time.monotonic() - begun
-        if pairs >= MIN_PAIRS and spent >= look_after:
-            look_after = math.inf
-            _look(candidates, name)
-            looked()
-    for candidate in _measured(candidates):
-        if refusal := refused([together(candidate.sections)]):
-            candidate.leave(refusal)
-    _look(candidates, name)
-    looked()
-
-
-def _look(candidates: Sequence[Candidate], name: str) -> None:
-    """Compute the ratio of each implementation's neighbouring batches to the first one's."""
-    first, *others = candidates
-    for candidate in _measured(others) if first.status == "ok" else ():
-        if look := look_at(pair_ratios(candidate, first, name)):
-            candidate.looks[name] = look
-
-
-def pair_ratios(candidate: Candidate, first: Candidate, name: str) -> list[list[float]]:
-    """The ratios of neighbouring batches' medians, of each process, in order of time."""
-    mine, theirs = (
-        [[statistics.median(calls) for calls in batches] for batches in each.batches[name]]
-        for each in (candidate, first)
-    )
-    return [
-        [one / other for one, other in zip(*both, strict=False)]
-        for both in zip(mine, theirs, strict=False)
-    ]
+        pairs += 1
+    _each(candidates, Candidate.judge)
 
 
 def measure_in_turns(
@@ -201,38 +180,28 @@ def measure_in_turns(
 ) -> None:
     """Measure implementations of one problem in turns, in several processes each.
 
-    What is known of the candidates is filled in as the measuring goes on; one that fails keeps its
-    status and is left out from there on.
-
     Args:
         benchmark: of the problem.
-        candidates: the first of which the others are compared with.
+        candidates: the first of which the others are compared with; what is known of them is filled
+            in as the measuring goes on. One that fails keeps its status, and is left out then.
         passes: timed metrics in the benchmark's order.
         seconds: for all of them, without what processes take to start; it takes longer if a batch
             does.
         variables: of the environment; they confine a process to the claimed device.
-        looked: is called as often as more is known.
+        looked: is called at each time at which ratios are computed (`compare.looks`).
 
-    Raises:
-        SavedError: an implementation's file was saved meanwhile.
+    SavedError where an implementation's file was saved meanwhile.
     """
     first = FIRST_SHARE * seconds / len(passes)
     later = (seconds / len(passes) - first) / (PROCESSES - 1)
     for process in range(PROCESSES):
-        share, look_after = (later, math.inf) if process else (first, LOOK_IN_FIRST * first)
         with ExitStack() as stack:
-            for candidate in _measured(candidates):
-                candidate.start(benchmark, variables, stack)
-            for candidate in _measured(candidates):
-                if candidate.command("") is not None:
-                    candidate.target.check_unchanged()  # it has imported the files that were read
-            for candidate in _measured(candidates):
-                if process == 0 and (checked := candidate.command("prepare")):
-                    memory = checked["metrics"].get("peak_memory", {})
-                    candidate.peak_memory = memory.get("value")
-            for candidate in _measured(candidates):
-                candidate.command("passes")
-            for name in passes if any(_measured(candidates)) else ():
-                measure_pass(candidates, name, share, look_after, looked)
-            for candidate in _measured(candidates):
-                candidate.end()
+            _each(candidates, Candidate.start, benchmark, variables, stack)
+            _each(candidates, Candidate.imported)
+            if process == 0:
+                _each(candidates, Candidate.command, "prepare")
+            _each(candidates, Candidate.command, "passes")
+            for name in passes:
+                measure_pass(candidates, name, later if process else first)
+                looked()
+            _each(candidates, Candidate.end)

@@ -1,38 +1,38 @@
 """The times at which a bench computes a ratio, and the intervals that repeated looks require.
 
-Testing the same data repeatedly raises the rate of false alarms. So the looks are planned, at fixed
-times, and the error of 5% is divided among them: the alpha spending of Lan and DeMets (Biometrika
-70, 1983), in the form that holds however the looks depend on one another (Bonferroni). The interval
-at each look is a repeated confidence interval (Jennison and Turnbull, Journal of the Royal
-Statistical Society B 51, 1989): with 95% confidence, all of them hold at once. `docs/comparing.md`
-says how often the verdicts are right on planted data.
+Testing the same data repeatedly raises the rate of false alarms. So the looks are planned, one at
+the end of each process, and the error of 5% is divided among them: the alpha spending of Lan and
+DeMets (Biometrika 70, 1983), in the form that holds however the looks depend on one another
+(Bonferroni). The interval at each look is a repeated confidence interval (Jennison and Turnbull,
+Journal of the Royal Statistical Society B 51, 1989): with 95% confidence, all of them hold at once.
+`docs/comparing.md` says how often the verdicts are right on planted data.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from flashlab.analysis.ratios import verdict_of
-from flashlab.analysis.replication import (
-    Spread,
-    combine_processes,
-    combine_with_spread,
-)
+from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
 from flashlab.benchmarks.model import Metric
 from flashlab.compare.words import verdict_word
-from flashlab.statistics import MIN_SAMPLES, estimate_median, interval_of
+from flashlab.statistics import CONFIDENCE, MIN_SAMPLES, estimate_median, interval_of
+
+Batches = list[list[float]]
+"""The batches of a process in order of time, each the times of its calls in seconds."""
 
 PROCESSES = 4
 """The processes of each implementation: the first, and three restarts."""
 
-FIRST_SHARE, LOOK_IN_FIRST = 1 / 8, 0.5
-"""Share of the time for which the first process is measured, so that there is soon a verdict (the
-others share the rest equally), and share of that after which the first look is taken; the others
-are at the end of each process."""
+FIRST_SHARE = 1 / 16
+"""Share of the time for which the first process is measured, so that there is soon a verdict; the
+others share the rest equally."""
 
-PROVISIONAL_ERROR, FINAL_ERROR = 0.002, 0.042
-"""The error of each of the four looks before the last, and of the last: 5% together."""
+PROVISIONAL_ERROR = 0.002
+"""The error of each look before the last."""
 
 ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
 """The standard deviation between processes of the logarithm of a ratio, assumed while too few were
@@ -43,44 +43,42 @@ MIN_PAIRS = MIN_SAMPLES
 """Fewest batches of an implementation in a process, whatever the time spent."""
 
 
-@dataclass(frozen=True)
-class Look:
-    """The ratio of times to the first implementation's at a look, after so many processes.
-
-    A verdict by fewer processes than all is provisional.
-    """
-
-    ratio: float
-    low: float | None
-    high: float | None
-    processes: int
-
-    def verdict(self, metric: Metric, margin: float | None = None) -> str:
-        """The verdict on the implementation's time by its interval (`ratios.verdict_of`)."""
-        return verdict_word(verdict_of(self.low, self.high, margin), metric)
-
-    @property
-    def is_final(self) -> bool:
-        """True for the last look."""
-        return self.processes == PROCESSES
+def error_after(processes: int) -> float:
+    """The error that the look after so many processes may spend: 5% together, most of it last."""
+    is_last = processes == PROCESSES
+    return 1 - CONFIDENCE - (PROCESSES - 1) * PROVISIONAL_ERROR if is_last else PROVISIONAL_ERROR
 
 
-def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
-    """The ratio from those of neighbouring batches; None while there are too few.
+def pair_ratios(ones: Sequence[Batches], others: Sequence[Batches]) -> list[list[float]]:
+    """The ratios of neighbouring batches' medians, of each process, in order of time."""
+    medians = ([[*map(statistics.median, of)] for of in side] for side in (ones, others))
+    both = zip(*medians, strict=False)
+    return [[one / other for one, other in zip(*each, strict=False)] for each in both]
+
+
+def look_at(
+    processes: Sequence[Sequence[float]], metric: Metric, margin: float | None = None
+) -> dict[str, Any]:
+    """What the ratios of neighbouring batches say of a time, by process, in their order.
 
     Batches that follow one another share the state of the clock. Within a process the interval
     allows for ratios that depend on one another (`statistics`); between processes it is Student's t
     once all have been measured (`replication`), and before that it is computed from
-    `ASSUMED_SPREAD`. `processes` are the ratios of each so far, in order of time.
+    `ASSUMED_SPREAD`.
+
+    Returns:
+        The ``ratio`` with the ends of its interval, its ``verdict`` (`ratios.verdict_of`) by a
+        margin, and whether that is ``final``; nothing while there are too few batches.
     """
-    if any(len(ratios) < MIN_PAIRS for ratios in processes):
-        return None
-    estimates = [estimate_median(ratios) for ratios in processes]
+    if not processes or any(len(ratios) < MIN_PAIRS for ratios in processes):
+        return {}
+    estimates, is_final = [estimate_median(of) for of in processes], len(processes) == PROCESSES
     (combined,) = combine_processes([estimates])
-    estimate, error = combined.estimate, FINAL_ERROR
-    if len(processes) < PROCESSES:
+    estimate = combined.estimate
+    if not is_final:
         deviation = combined.spread.deviation if combined.spread else 0.0
         spread = replace(ASSUMED_SPREAD, deviation=max(deviation, ASSUMED_SPREAD.deviation))
-        estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
-    low, high = interval_of(estimate, error) or (None, None)
-    return Look(estimate.median, low, high, len(processes))
+        estimate = combine_with_spread(estimates, spread)
+    low, high = interval_of(estimate, error_after(len(processes))) or (None, None)
+    verdict = verdict_word(verdict_of(low, high, margin), metric)
+    return {"ratio": [estimate.median, low, high], "verdict": verdict, "final": is_final}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,33 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from flashlab.analysis.ceilings import COPY
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import comparisons_csv
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.comparison import compare, to_json
 from flashlab.compare.sides import find_side
-from flashlab.compare.words import FAILED, MENDED, STATED, UNSTATED, as_text, say, verdict_word
+from flashlab.compare.words import verdict_word
 from flashlab.files import json_text, open_atomically, read_json
-from flashlab.labels import LANGUAGES
+from flashlab.labels import LANGUAGES, message
 from flashlab.numbers import measured, times, with_ends
-from flashlab.report import document as parts
-from flashlab.report.document import Cell, Prose, Report, Row, Table, Text, Words, in_language
-from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field, records_of
+from flashlab.report.document import (
+    Block,
+    Cell,
+    Figure,
+    Figures,
+    Prose,
+    Report,
+    Row,
+    Section,
+    Table,
+    Text,
+    Words,
+    in_language,
+)
+from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field
 from flashlab.story.observation import Observation
-from flashlab.story.words import Texts, joined, paragraphs
+from flashlab.story.words import joined, paragraphs
 
 FIGURE = "forest.svg"
 SIGNS = {"faster": "", "slower": "", "equal": "≈", "undecided": "?"}
@@ -35,14 +48,8 @@ COUNTS = {"faster": "+", "slower": "−", "equal": "=", "undecided": "?"}
 MOST_COLUMNS = 6
 """Columns of speeds that fit the page; of a benchmark with more times the total is shown."""
 
-DOUBT, NO_VALUE = " *", "–"
-"""The mark of a value that was measured with warnings, and what stands in place of none."""
-
-
-def texts_of(c: Compared, language: str) -> Texts:
-    """What the story says."""
-    told = [Observation(**each) for each in c.about["observations"]]
-    return paragraphs(told, language, None, "compare")
+DOUBT, NO_VALUE = "*", "–"
+"""The mark of a speed that was measured with warnings, and what stands in place of none."""
 
 
 def _says(c: Compared, key: str, **params: object) -> Text:
@@ -50,13 +57,11 @@ def _says(c: Compared, key: str, **params: object) -> Text:
     margin, (one, other) = f"{100 * c.about['margin']:g}%", c.names
     about = {"one": one, "other": other, "margin": margin, "shared": c.about["shared"], **params}
     return {
-        each: say(key, each, **{name: in_language(of, each) for name, of in about.items()})
+        each: message(each, "compare", key).format_map(
+            {name: in_language(of, each) for name, of in about.items()}
+        )
         for each in LANGUAGES
     }
-
-
-def _columns(c: Compared, *keys: str) -> list[Words]:
-    return [_says(c, f"column.{key}") for key in keys]
 
 
 # Tables
@@ -69,7 +74,9 @@ def _speed(row: pd.Series | None, with_interval: bool = False) -> Markup:
     triple = (float(row.x), float(row.slowest), float(row.fastest))
     value, *ends = with_ends(triple) if with_interval else (times(triple),)
     told = Markup("{}{}" if SIGNS[row.word] else "{}<b>{}</b>").format(SIGNS[row.word], value)
-    return told + (Markup(" <small>{}</small>").format("–".join(ends)) if ends else "")
+    if with_interval and ends:
+        return told + Markup(" <small>{}</small>").format("–".join(ends))
+    return told + (DOUBT if row.get("doubts") and not with_interval else "")
 
 
 def means(c: Compared) -> Table:
@@ -88,8 +95,9 @@ def means(c: Compared) -> Table:
         counted = " ".join(f"{counts[w]}{sign}" for w, sign in COUNTS.items() if w in counts)
         rows.append(Row([label, *speeds, counted], "marked" if group else ""))
     passes: list[tuple[Words, int]] = [(m.part or m.labels, len(c.classes)) for m in shown]
-    first, last = _columns(c, "implementation", "settings")
-    heads, above = [first, *[*c.classes] * len(shown), last], [("", 1), *passes, ("", 1)]
+    first, last = _says(c, "column.implementation"), _says(c, "column.settings")
+    heads: list[Words] = [first, *[*c.classes] * len(shown), last]
+    above = [("", 1), *passes, ("", 1)]
     return Table(heads, rows, above, legend=[_says(c, "means.note")], kind="wide")
 
 
@@ -110,7 +118,9 @@ def settings(c: Compared) -> Table:
     of = [metric.part or metric.labels for metric in c.times]
     passes = {language: " / ".join(part[language] for part in of) for language in LANGUAGES}
     legend = [_says(c, "settings.note", passes=passes)]
-    return Table([*_columns(c, "shape"), *c.implementations], rows, legend=legend, kind="wide")
+    legend += [_says(c, "doubt")] if c.single.doubts.any() else []
+    heads: list[Words] = [_says(c, "column.shape"), *c.implementations]
+    return Table(heads, rows, legend=legend, kind="wide")
 
 
 def machines(c: Compared) -> Table:
@@ -122,125 +132,92 @@ def machines(c: Compared) -> Table:
         for sign in ("=" if row["verdict"] == "agrees" else "≠",)
     ]
     for rate in c.about["ceilings"]:
-        what = rate["what"]
-        label = _says(c, "field.copy" if what == "copy" else "field.product", dtype=what)
+        key = "field.copy" if rate["what"] == COPY else "field.product"
         one, other = (
             measured(rate[side]) + (f" → {measured(falls)}" if falls else "")
             for side, falls in zip(("one", "other"), rate["sustained"], strict=True)
         )
-        rows.append((label, one, other, f"×{times(rate['other'] / rate['one'])}"))
+        quotient = f"×{times(rate['other'] / rate['one'])}"
+        rows.append((_says(c, key, dtype=rate["what"]), one, other, quotient))
     legend = [_says(c, "ceilings.note")] if c.about["ceilings"] else []
     cells = [Row([cell or NO_VALUE for cell in row]) for row in rows]
-    heads = [*_columns(c, "field"), *c.names, ""]
+    heads: list[Words] = [_says(c, "column.field"), *c.names, ""]
     return Table(heads, cells, text=3, legend=legend, kind="facts")
 
 
-def runs(c: Compared, words: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of single runs with one of these words, the most pressing first."""
-    named = {metric.name: metric for metric in c.benchmark.compared}
+def verdicts(c: Compared) -> set[str]:
+    """The words for what single runs show; ``failed`` where one had a result before alone."""
     single = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
-    found = [
-        {**row, "word": verdict_word(row["verdict"], named[row["metric"]])}
-        for row in records_of(single[single.metric.isin(list(named))])
-    ]
-    for run in c.about["ended"]:
-        if "ok" in (run["one"], run["other"]):
-            found.append({**run, "word": FAILED if run["one"] == "ok" else MENDED})
-    known = [row for row in found if row["word"] in words]
-    return sorted(known, key=lambda row: words.index(row["word"]))
+    words = {
+        verdict_word(verdict, c.benchmark.metric(metric))
+        for metric, verdict in zip(single.metric, single.verdict, strict=True)
+        if metric in {metric.name for metric in c.benchmark.compared}
+    }
+    lost = {run["one"] for run in c.about["ended"]}
+    return words | ({"failed"} if "ok" in lost else set())
 
 
-def every_run(c: Compared, rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Single runs: both medians, the ratio of the second side to the first, and the verdict."""
-    cells = []
-    for row in rows:
-        about: list[Words] = [row["implementation"], row["shape"]]
-        if "metric" in row:
-            medians = (row["reference_median"], row["subject_median"])
-            ratio, *ends = with_ends(row["ratio"], row.get("low"), row.get("high"))
-            about.append(c.benchmark.metric(row["metric"]).labels)
-            about += [f"{measured(median)} {row['unit']}" for median in medians]
-            about.append(ratio + (f" [{', '.join(ends)}]" if ends else ""))
-        else:
-            about += [NO_VALUE, row["one"], row["other"], NO_VALUE]
-        mark = DOUBT if row.get("doubts") else ""
-        cells.append(Row([*about, {k: v + mark for k, v in _says(c, row["word"]).items()}]))
-    first = _columns(c, "implementation", "shape", "metric")
-    return Table([*first, *c.names, *_columns(c, "ratio", "verdict")], cells, text=3)
-
-
-# Text
-
-
-def _plain(words: Words | Cell, language: str, bold: str = "") -> str:
-    """Words of a table as text, what is bold between such marks."""
-    text = in_language(words, language)
-    if not isinstance(text, Markup):
-        return str(text)
-    return Markup(str(text).replace("<b>", bold).replace("</b>", bold)).striptags()
-
-
-def _table_text(table: Table, language: str, markdown: bool) -> str:
-    """A table as text, with what its signs mean."""
-    groups = [title for title, span in table.groups for _ in range(span)]
-    both = itertools.zip_longest(groups, table.columns, fillvalue="")
-    heads = [" ".join(_plain(each, language) for each in head if each) for head in both]
-    heads = [">" * (place >= table.text) + head for place, head in enumerate(heads)]
-    bold = "**" if markdown else ""
-    cells = [[_plain(cell, language, bold) for cell in row.cells] for row in table.rows]
-    legend = [_plain(each, language) for each in table.legend]
-    return "\n\n".join([as_text(cells, heads, markdown), *legend])
-
-
-def as_lines(c: Compared, language: str, markdown: bool) -> str:
-    """A comparison as text: its sentences, means, circumstances that differ, runs that differ."""
-    texts, shown = texts_of(c, language), runs(c, STATED)
-    told = [("### " if markdown else "") + _says(c, "title")[language]]
-    told += [_says(c, "subtitle")[language], texts.answer, texts.conclusion]
-    told += [_table_text(means(c), language, markdown)] if len(c.single) else []
-    told += [*texts.notices, texts.sections.get(MACHINES, "")]
-    told += [_table_text(every_run(c, shown), language, markdown)] if shown else []
-    told += [_says(c, "doubt")[language]] if any(row.get("doubts") for row in shown) else []
-    return "\n\n".join(filter(None, told)) + "\n"
-
-
-# PDF and page
+# Set as a report
 
 
 def report_of(c: Compared, languages: tuple[str, ...], figure: Path) -> Report:
-    """A comparison as a report with its figure. Single runs are on the page alone."""
-    texts, every = {each: texts_of(c, each) for each in LANGUAGES}, runs(c, (*STATED, *UNSTATED))
-    answer, choice, notices, about = (
-        [Prose(told, kind)] if any(told.values()) else []
-        for kind, told in (
-            ("answer", {each: text.answer for each, text in texts.items()}),
-            ("", {each: text.conclusion for each, text in texts.items()}),
-            ("quiet", {each: joined(text.notices, each) for each, text in texts.items()}),
-            ("", {each: text.sections.get(MACHINES, "") for each, text in texts.items()}),
-        )
-    )
-    shown, chapter = list[parts.Block](), list[parts.Block]()
+    """A comparison as a report with its figure."""
+    said = [Observation(**each) for each in c.about["observations"]]
+    texts = {each: paragraphs(said, each, None, "compare") for each in LANGUAGES}
+    answer = {each: text.answer for each, text in texts.items()}
+    choice = {each: text.conclusion for each, text in texts.items()}
+    notices = {each: joined(text.notices, each) for each, text in texts.items()}
+    about = {each: text.sections.get(MACHINES, "") for each, text in texts.items()}
+    blocks: dict[str, list[Block]] = {
+        "answer": [Prose(answer, "answer"), Prose(choice), Prose(notices, "quiet")],
+        "machines": [Prose(about), machines(c)],
+    }
     if len(c.single):
         caption, none = _says(c, "figure.note"), dict.fromkeys(LANGUAGES, "")
-        forest = parts.Figure(figure, none, caption, _says(c, "figure.alt"))
-        omitted = Prose(_says(c, "omitted", count=len(every)), "quiet")
-        shown, chapter = [means(c)], [settings(c), parts.Figures([forest]), omitted]
-    blocks: dict[str, Sequence[parts.Block]] = {
-        "answer": [*answer, *choice, *shown, *notices],
-        "machines": [*about, machines(c)],
-        "settings": chapter,
-        "runs": [every_run(c, every)],
-    }
+        forest = Figure(figure, none, caption, _says(c, "figure.alt"))
+        blocks["answer"].insert(2, means(c))
+        blocks["settings"] = [settings(c), Figures([forest])]
     sections = [
-        parts.Section(
-            name, of, _says(c, f"section.{name}"), kind="screen" if name == "runs" else "long"
+        Section(
+            name,
+            [each for each in of if not isinstance(each, Prose) or any(each.text.values())],
+            _says(c, f"section.{name}"),
+            kind="long",
         )
         for name, of in blocks.items()
-        if of
     ]
     created = max(side["ended"] for side in c.about["sides"])
     facts = [_says(c, "subtitle")[language] for language in languages]
     return Report(languages, _says(c, "title"), facts, [], sections, created)
+
+
+def as_text(report: Report, language: str, markdown: bool) -> str:
+    """A report's paragraphs and tables as text or Markdown, in a language."""
+    bold, heading, form = ("**", "### ", "pipe") if markdown else ("", "", "plain")
+
+    def plain(words: Words | Cell) -> str:
+        text = in_language(words, language)
+        if not isinstance(text, Markup):
+            return str(text)
+        return Markup(text.replace("<b>", bold).replace("</b>", bold)).striptags()
+
+    told = [heading + plain(report.title), *map(plain, report.facts)]
+    for block in itertools.chain(*(section.blocks for section in report.sections)):
+        if isinstance(block, Prose):
+            told.append(plain(block.text))
+        elif isinstance(block, Table):
+            groups = [title for title, span in block.groups for _ in range(span)]
+            heads = itertools.zip_longest(groups, block.columns, fillvalue="")
+            lines = [[" ".join(filter(None, map(plain, head))) for head in heads]]
+            lines += [[*map(plain, row.cells)] for row in block.rows]
+            if markdown:
+                lines = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+            frame = pd.DataFrame(lines[1:], columns=pd.Index(lines[0]))
+            sides = ["left" if at < block.text else "right" for at in range(len(lines[0]))]
+            how: dict[str, Any] = {"disable_numparse": True, "colalign": sides}
+            told.append(str(frame.to_markdown(index=False, tablefmt=form, **how)))
+            told += map(plain, block.legend)
+    return "\n\n".join(filter(None, told)) + "\n"
 
 
 def write_comparison(plan_file: Path, output: Path) -> None:
@@ -278,6 +255,7 @@ def print_comparison(
     """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
     benchmark = find_benchmark(name)
     c = compare(find_side(one, benchmark), find_side(other, benchmark))
-    told = json_text(to_json(c)) if form == "json" else as_lines(c, language, form == "markdown")
-    print(told, end="")
-    return 1 if runs(c, fail_on) else 0
+    report = report_of(c, (language,), Path(FIGURE))
+    is_json, is_markdown = form == "json", form == "markdown"
+    print(json_text(to_json(c)) if is_json else as_text(report, language, is_markdown), end="")
+    return 1 if verdicts(c) & {*fail_on} else 0

@@ -24,23 +24,14 @@ def _git(*arguments: str) -> bytes:
         raise RevisionError(f"git: {reason}") from error
 
 
-def find_commit(name: str) -> str | None:
-    """The full hash of the commit that a name stands for; None where it stands for none."""
-    try:
-        commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    except RevisionError:
-        return None
-    return commit.decode().strip()
-
-
 def has_file(revision: str, path: str) -> bool:
     """True if a revision has a file, relative to this folder; RevisionError as of `_git`."""
-    return bool(_git("ls-tree", revision, "--", f"./{path}"))
+    return bool(_git("ls-tree", "--end-of-options", revision, "--", f"./{path}"))
 
 
 def unpack_folder(revision: str, path: str, into: Path) -> None:
     """Write a folder's files, relative to this one, at a revision; RevisionError as of `_git`."""
-    archive = _git("archive", "--format=tar", f"{revision}:./{path}")
+    archive = _git("archive", "--format=tar", "--end-of-options", f"{revision}:./{path}")
     with tarfile.open(fileobj=BytesIO(archive)) as tar:
         # Python's rules for data, which 3.11 has from 3.11.4 on; the repository is the user's own.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)

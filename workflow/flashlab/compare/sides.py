@@ -1,4 +1,4 @@
-"""The two sides of a comparison: from a name to the records behind it.
+"""The sides of a comparison, each by its name: which records a side has.
 
 A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of records alone), or
 a git revision, whose kernels' records are looked up among those that this machine keeps.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
+from flashlab.compare.revisions import RevisionError, unpack_folder
 from flashlab.config import ConfigError
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names, run_of
 from flashlab.plan.make import BUNDLED, DATA, LOCAL
@@ -38,9 +39,8 @@ class SideError(Exception):
 
 def _side(name: str, benchmark: Benchmark, files: Files, ceilings: Path | None = None) -> Side:
     records: dict[Run, list[dict[str, Any]]] = {}
-    for run, path, sha256 in files:
-        file, mine = {"path": path.as_posix(), "sha256": sha256}, records.setdefault(run, [])
-        mine += [] if file in mine else [file]
+    for run, path, sha256 in dict.fromkeys(files):
+        records.setdefault(run, []).append({"path": path.as_posix(), "sha256": sha256})
     if not records:
         raise SideError(f"compare: {name} has no records of the benchmark {benchmark.name}")
     entries = [
@@ -65,70 +65,43 @@ def _planned(benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> File
                 yield run_of(entry), Path(file["path"]), file["sha256"]
 
 
-def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
-    """The records of a dataset that were measured by its own protocol."""
-    dataset, parameters = read_dataset(folder), [p.name for p in benchmark.given]
-    files = (
-        (entry.run, entry.path, entry.sha256)
-        for entry in dataset.entries
-        if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
-    )
-    return _side(name, benchmark, files, dataset.ceilings)
+def _in_folder(name: str, folder: Path, benchmark: Benchmark) -> Side | None:
+    """The side of a folder with a dataset's manifest, or with the plan of results.
 
-
-def _records_in(folder: Path) -> Iterator[tuple[Path, Record]]:
-    """The records of runs in a folder, without those of counters and files that are no records."""
-    for path in sorted(folder.glob("*.json")):
-        try:
-            record = read_record(path)
-        except RecordError:
-            continue
-        if not record.has_counters:
-            yield path, record
-
-
-def _newest_side(name: str, benchmark: Benchmark, records: Iterable[tuple[Path, Record]]) -> Side:
-    """Of each run and process the newest of these records, by the most frequent protocol."""
-    ours = [(path, record) for path, record in records if record.benchmark == benchmark.name]
-    protocols = Counter(record.protocol["name"] for _, record in ours)
-    newest = {
-        (record.run, record.process): path
-        for path, record in sorted(ours, key=lambda item: item[1].started)
-        if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
-    }
-    return _side(name, benchmark, ((run, newest[run, of], None) for run, of in sorted(newest)))
-
-
-def _folder_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
+    Of a dataset these are the records that were measured by its own protocol.
+    """
     if (folder / MANIFEST).is_file():
-        return _dataset_side(name, folder, benchmark)
+        dataset, parameters = read_dataset(folder), [p.name for p in benchmark.given]
+        own = (e for e in dataset.entries if e.protocol["name"] == dataset.protocol)
+        files = ((e.run, e.path, e.sha256) for e in own if [*e.run] == parameters)
+        return _side(name, benchmark, files, dataset.ceilings)
     if (folder / "plan" / "experiments.json").is_file():
         # Where the plan says is where they were when it was made.
         planned = _planned(benchmark, planned_records(folder))
-        files = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
-        return _side(name, benchmark, files)
-    records = folder / "records" if (folder / "records").is_dir() else folder
-    return _newest_side(name, benchmark, _records_in(records))
+        moved = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
+        return _side(name, benchmark, moved)
+    return None
 
 
-def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) -> Side:
-    """The records here of the kernels as they were at a commit, the newest of each."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            unpack_folder(commit, "kernels", Path(folder))
-        except RevisionError as error:
-            raise SideError(f"compare: git has no folder kernels/ at {commit}") from error
-        kernels = find_implementations(Path(folder, benchmark.kernels), benchmark.entry_point)
-    digests = {kernel.digest for kernel in kernels.values()}
-    every = _records_in(results / "records")
-    records = [each for each in every if each[1].sources.get("implementation_digest") in digests]
-    if not records:
-        raise SideError(
-            f"compare: {results / 'records'} has no records of the kernels at {name}; measure "
-            f"them: git worktree add ../{commit[:12]} {commit[:12]}, call snakemake --cores 1 "
-            f"records there, and compare the folder ../{commit[:12]}/{results}"
-        )
-    return _newest_side(name, benchmark, records)
+def _newest(folder: Path, benchmark: Benchmark, digests: set[str] | None = None) -> Files:
+    """Of each run and process the newest record in a folder, by the most frequent protocol.
+
+    Of kernels with these digests, if any are given. Counters, and what is no record, is passed by.
+    """
+    found: list[tuple[Path, Record]] = []
+    for path in sorted(folder.glob("*.json")):
+        with suppress(RecordError):
+            record = read_record(path)
+            is_asked = digests is None or record.sources.get("implementation_digest") in digests
+            if record.benchmark == benchmark.name and is_asked and not record.has_counters:
+                found.append((path, record))
+    protocols = Counter(record.protocol["name"] for _, record in found)
+    newest = {
+        (record.run, record.process): path
+        for path, record in sorted(found, key=lambda item: item[1].started)
+        if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
+    }
+    return [(run, newest[run, process], None) for run, process in sorted(newest)]
 
 
 def comparison_plan(plan: Plan) -> dict[str, Any]:
@@ -164,24 +137,34 @@ def find_side(name: str, benchmark: Benchmark) -> Side:
         DatasetError, RecordError: a manifest or a record cannot be read.
     """
     results = results_of(LOCAL, benchmark)
+    datasets = [dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED)]
+    for folder in [results] if name == LOCAL else [*datasets, Path(name)]:
+        if side := _in_folder(name, folder, benchmark):
+            return side
     if name == LOCAL:
-        if not (results / "plan" / "experiments.json").is_file():
+        raise SideError(
+            f"compare: nothing has been measured here yet ({results} has no plan); call "
+            "snakemake --cores 1 records"
+        )
+    if (folder := Path(name)).is_dir():
+        records = folder / "records"
+        return _side(name, benchmark, _newest(records if records.is_dir() else folder, benchmark))
+    with tempfile.TemporaryDirectory() as unpacked:
+        try:
+            unpack_folder(name, "kernels", Path(unpacked))
+        except RevisionError as error:
+            named = {each for data in (DATA, BUNDLED) for each in recorded_names(data, benchmark)}
             raise SideError(
-                f"compare: nothing has been measured here yet ({results} has no plan); call "
-                "snakemake --cores 1 records"
-            )
-        return _side(name, benchmark, _planned(benchmark, planned_records(results)))
-    for data in (DATA, BUNDLED):
-        folder = dataset_folder(data, name, benchmark)
-        if (folder / MANIFEST).is_file():
-            return _dataset_side(name, folder, benchmark)
-    if Path(name).is_dir():
-        return _folder_side(name, Path(name), benchmark)
-    if commit := find_commit(name):
-        return _revision_side(name, commit, results, benchmark)
-    recorded = {dataset for data in (DATA, BUNDLED) for dataset in recorded_names(data, benchmark)}
-    datasets = ", ".join(sorted(recorded)) or "there is none"
+                f"compare: {name} is neither a recorded dataset ({', '.join(sorted(named))}) nor a "
+                f"folder nor a git revision with kernels ({error}); `local` stands for what is "
+                "measured here"
+            ) from error
+        kernels = find_implementations(Path(unpacked, benchmark.kernels), benchmark.entry_point)
+    digests = {kernel.digest for kernel in kernels.values()}
+    if files := _newest(results / "records", benchmark, digests):
+        return _side(name, benchmark, files)
     raise SideError(
-        f"compare: {name} is neither a recorded dataset ({datasets}) nor a folder nor a git "
-        "revision; `local` stands for what is measured here"
+        f"compare: {results / 'records'} has no records of the kernels at {name}; measure them: "
+        f"git worktree add --detach ../base {name}, call snakemake --cores 1 records there, and "
+        f"compare the folder ../base/{results}"
     )

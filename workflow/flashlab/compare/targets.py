@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from flashlab.benchmarks.attention.shape import Shape
@@ -17,7 +15,7 @@ from flashlab.benchmarks.implementations import (
     find_implementations,
     read_kernel_file,
 )
-from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
+from flashlab.checking.shapes import LETTERS, ShapeError, parse_shapes
 from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
 from flashlab.usage import UsageError
 
@@ -29,33 +27,25 @@ DTYPE = {"cuda": "float16", "cpu": "float32"}
 
 def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
     """The shapes to measure, each once, in order; UsageError for one that is malformed."""
-    default = DEFAULT_SHAPE[device]
-    names = ("batch_size", "seq_len", "num_heads", "head_dim")
-    sizes = {name: [getattr(default, name)] for name in names}
+    usual = DEFAULT_SHAPE[device]
+    sizes = {name: [getattr(usual, name)] for name in LETTERS}
     try:
-        every = [parse_shapes(text, **sizes) for text in texts or [shape_text(default)]]
+        every = [shape for text in texts for shape in parse_shapes(text, **sizes)]
     except ShapeError as error:
         raise UsageError(str(error)) from error
-    return list(dict.fromkeys(itertools.chain(*every)))
+    return [*dict.fromkeys(every or [usual])]
 
 
 class SavedError(Exception):
     """A file that was saved while it was measured, so that its processes ran different code."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """One implementation to measure, and `label`, its name on the command line."""
-
-    label: str
-    implementation: Implementation
-
-    def check_unchanged(self) -> None:
-        """Raise SavedError if its files are no longer those that were read at the beginning."""
-        with suppress(ImplementationError, OSError):
-            if read_kernel_file(self.implementation.path).digest == self.implementation.digest:
-                return
-        raise SavedError(f"{self.label} was saved while it was measured; measure it again")
+def check_unchanged(label: str, implementation: Implementation) -> None:
+    """Raise SavedError if its files are no longer those that were read at the beginning."""
+    with suppress(ImplementationError, OSError):
+        if read_kernel_file(implementation.path).digest == implementation.digest:
+            return
+    raise SavedError(f"{label} was saved while it was measured; measure it again")
 
 
 def _find_implementation(text: str, folder: Path) -> Implementation:
@@ -80,7 +70,7 @@ def _find_implementation(text: str, folder: Path) -> Implementation:
 
 
 @contextmanager
-def opened_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
+def opened_targets(texts: Sequence[str]) -> Iterator[dict[str, Implementation]]:
     """The implementations that the arguments name, the first of which the others are compared with.
 
     Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
@@ -88,13 +78,13 @@ def opened_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
     the same code twice; the labels tell them apart. UsageError where there is no such name, file or
     revision, or the file is no kernel.
     """
-    targets = []
+    found: dict[str, Implementation] = {}
     with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
         for position, text in enumerate(texts):
             earlier = texts[:position].count(text)
             try:
-                found = _find_implementation(text, Path(folder, str(position)))
+                implementation = _find_implementation(text, Path(folder, str(position)))
             except (ImplementationError, RevisionError) as error:
                 raise UsageError(str(error)) from error
-            targets.append(Target(f"{text} ({earlier + 1})" if earlier else text, found))
-        yield targets
+            found[f"{text} ({earlier + 1})" if earlier else text] = implementation
+        yield found

@@ -475,7 +475,7 @@ def missing(c: Compared) -> Iterator[Observation]:
     for facts in _by_status(lost, "one"):
         yield Observation("failed", None, facts, (), "", "notice")
     for side, alone in zip(c.names, c.about["only"], strict=True):
-        if count := sum(len(each["shapes"]) for each in alone):
+        if count := len(alone):
             facts = {"side": side, "count": count}
             yield Observation("only", None, facts, (), "one" if count == 1 else "many", "notice")
 
