@@ -27,7 +27,7 @@ ENDS = (".measure", ".gate", ".inputs", ".prepared", ".training.busy", ".loop", 
 MEASURED_BY = {name for name in modules("benchmarks.") if name.endswith(ENDS)}
 MEASURING = MEASURED_BY | modules("measuring")
 COMMANDS = modules("checking", "hw4") | modules(
-    *(f"compare.{name}" for name in ("bench", "interleave", "targets"))
+    *(f"compare.{name}" for name in ("bench", "command", "interleave", "targets"))
 )
 """The packages that measure without a plan: the commands of kernel authors and homework 4."""
 WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.devices", "measuring.supervise")}
