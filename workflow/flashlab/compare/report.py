@@ -48,8 +48,8 @@ COUNTS = {"faster": "+", "slower": "−", "equal": "=", "undecided": "?"}
 MOST_COLUMNS = 6
 """Columns of speeds that fit the page; of a benchmark with more times the total is shown."""
 
-DOUBT, NO_VALUE = "*", "–"
-"""The mark of a speed that was measured with warnings, and what stands in place of none."""
+NO_VALUE = "–"
+"""What stands in place of no value."""
 
 
 def _says(c: Compared, key: str, **params: object) -> Text:
@@ -74,9 +74,7 @@ def _speed(row: pd.Series | None, with_interval: bool = False) -> Markup:
     triple = (float(row.x), float(row.slowest), float(row.fastest))
     value, *ends = with_ends(triple) if with_interval else (times(triple),)
     told = Markup("{}{}" if SIGNS[row.word] else "{}<b>{}</b>").format(SIGNS[row.word], value)
-    if with_interval and ends:
-        return told + Markup(" <small>{}</small>").format("–".join(ends))
-    return told + (DOUBT if row.get("doubts") and not with_interval else "")
+    return told + (Markup(" <small>{}</small>").format("–".join(ends)) if ends else "")
 
 
 def means(c: Compared) -> Table:
@@ -118,7 +116,8 @@ def settings(c: Compared) -> Table:
     of = [metric.part or metric.labels for metric in c.times]
     passes = {language: " / ".join(part[language] for part in of) for language in LANGUAGES}
     legend = [_says(c, "settings.note", passes=passes)]
-    legend += [_says(c, "doubt")] if c.single.doubts.any() else []
+    doubted = int((c.single.doubts != "").sum())
+    legend += [_says(c, "doubt", count=doubted, of=len(c.single))] if doubted else []
     heads: list[Words] = [_says(c, "column.shape"), *c.implementations]
     return Table(heads, rows, legend=legend, kind="wide")
 
