@@ -15,9 +15,8 @@ from flashlab import machine
 from flashlab.benchmarks.registry import BENCHMARKS, find_benchmark
 from flashlab.plan.call import layers_of
 from flashlab.plan.datasets import DatasetError
-from flashlab.plan.freezing import check_freezable, keep, lacking
+from flashlab.plan.freezing import PARTS, check_freezable, has_result, keep, lacking, part_names
 from flashlab.plan.make import DATA, make
-from flashlab.plan.recording import PARTS, has_result, part_names
 from flashlab.plan.value import Plan
 from flashlab.records import write_record
 from flashlab.runs import Run

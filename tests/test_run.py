@@ -31,7 +31,7 @@ case "$*" in
 *"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
     while [ -e "${{PIP_HELD:-}}" ]; do sleep 0.02; done
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
-*"-m flashlab.plan.recording"*) shift 2; echo record; for a; do echo "<$a>"; done ;;
+*"-m flashlab.plan.freezing"*) shift 2; echo record; for a; do echo "<$a>"; done ;;
 *"-m flashlab.terminal"*) shift 2; echo snakemake; for a; do echo "<$a>"; done ;;
 *tests/programs.py) echo "${{LACKING:-}}" ;;
 *"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done; [ -z "${{TESTS_FAIL:-}}" ] ;;

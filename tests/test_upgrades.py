@@ -14,7 +14,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import read_implementation
 from flashlab.plan import identity
 from flashlab.plan.runs import Namer
-from flashlab.plan.upgrades import upgrade_notices
+from flashlab.plan.state import upgrade_notices
 from flashlab.records import write_record
 
 KERNEL = """

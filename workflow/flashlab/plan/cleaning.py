@@ -22,9 +22,7 @@ MEASURED = [
     for part in ("records", "replaced", "logs/measure")
 ]
 MADE = ("results/*", *(f"report/*.{kind}" for kind in ("pdf", "html", "json", "csv")), ".snakemake")
-
-Parts = Mapping[str, Sequence[Path]]
-"""The files that can be deleted, by the names under which they are listed."""
+TOPS = ("results", ".snakemake")
 
 
 class CleaningError(Exception):
@@ -39,24 +37,13 @@ def _files(path: Path) -> list[Path]:
     return [each for each in inside if each.is_symlink() or not each.is_dir()]
 
 
-def _listing(parts: Parts) -> list[str]:
-    lines = []
-    for name, paths in parts.items():
-        size = 0
-        for path in paths:
-            with suppress(OSError):  # what is gone meanwhile
-                size += path.lstat().st_size
-        lines.append(f"{size / 1024**2:9.1f} MiB  {name}")
-    return lines
-
-
-def _delete(parts: Parts) -> None:
-    for path in (path for paths in parts.values() for path in paths):
-        path.unlink(missing_ok=True)
-    for top in ("results", HOLDER.parent):
-        for folder, _, _ in os.walk(top, topdown=False):
-            with suppress(OSError):  # what is left in it
-                os.rmdir(folder)
+def _listing(parts: Mapping[str, Sequence[Path]]) -> list[str]:
+    """A line for each part, with the disk space that its files take; what is gone takes none."""
+    sizes = {
+        name: sum(path.lstat().st_size for path in paths if os.path.lexists(path))
+        for name, paths in parts.items()
+    }
+    return [f"{size / 1024**2:9.1f} MiB  {name}" for name, size in sizes.items()]
 
 
 def clean(yes: bool, records: bool) -> None:
@@ -76,10 +63,10 @@ def clean(yes: bool, records: bool) -> None:
     found = {path.as_posix(): [each for each in _files(path) if each not in kept] for path in made}
     cheap = {name: paths for name, paths in found.items() if paths}
     gone = {**cheap, **(measured if records else {})}
+    files = [path for paths in gone.values() for path in paths]
     lines = ["There is nothing to delete."]
     if gone:
-        total = {"in all": [path for paths in gone.values() for path in paths]}
-        lines = ["Deleted:" if yes else "Can be deleted:", *_listing({**gone, **total})]
+        lines = ["Deleted:" if yes else "Can be deleted:", *_listing({**gone, "in all": files})]
     if measured and not records:
         lines += ["Kept, because measuring again takes time:", *_listing(measured)]
     if not yes and (cheap or measured):
@@ -88,6 +75,10 @@ def clean(yes: bool, records: bool) -> None:
             lines += ["./run clean --yes            deletes what ./run report makes again"]
         lines += ["./run clean --yes --records  deletes the measured records, too"]
     if held is not None:
-        _delete(gone)
+        for path in files:
+            path.unlink(missing_ok=True)
+        for folder, _, _ in (each for top in TOPS for each in os.walk(top, topdown=False)):
+            with suppress(OSError):  # what is left in it
+                os.rmdir(folder)
         os.close(held)
     print("\n".join(lines))

@@ -20,7 +20,6 @@ from flashlab.plan.experiments import experiments_of, protocol_of
 from flashlab.plan.importing import Imports, imported, of_held
 from flashlab.plan.plan_files import results_of
 from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
-from flashlab.plan.upgrades import upgrade_notices
 from flashlab.plan.value import Plan
 from flashlab.plan.views import as_recorded, shown_file, views_of
 from flashlab.runs import Run
@@ -61,22 +60,21 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
     experiments = experiments_of(config, benchmark, kind)
     namer = Namer(benchmark, implementations, home / "records", device_name)
     counters_file, counting = home / "plan" / "counters.json", None
+    orders, upgrades = dict[str, dict[str, Any]](), list[str]()
     if recorded:
         if imports:
             held = {entry.run for entry in recorded.entries}
             experiments = of_held(experiments, held, benchmark)
-        by = protocol["name"]
-        planned = plan_recorded(experiments, by, recorded, imported=bool(imports))
+        planned = plan_recorded(experiments, protocol["name"], recorded, imported=bool(imports))
         ceilings, reported = recorded.ceilings, as_recorded(config, recorded)
-        orders, upgrades = {}, list[str]()
-        made: dict[Path, Run | None] = {e.path: e.run for e in planned.entries if imports}
     else:
         counting = counting_protocol(benchmark, kind[1], config, counters_file)
         planned = plan_local(experiments, config, protocol, counting, namer)
         ceilings, reported = namer.folder / identity.ceilings_name(kind[1], device_name), config
         orders = orders_of(planned, namer)
-        upgrades = upgrade_notices((e for e in planned.entries if not e.has_counters), namer)
-        made = {ceilings: None, **{entry.path: entry.run for entry in planned.entries}}
+        upgrades = state.upgrade_notices((e for e in planned.entries if not e.has_counters), namer)
+    made: dict[Path, Run | None] = {} if recorded else {Path(str(ceilings)): None}
+    made |= {entry.path: entry.run for entry in planned.entries if imports or not recorded}
     redo = state.damaged_records(made, home, config["measure"]["timeout_s"])
     if config["again"]:
         if recorded or not ceilings:

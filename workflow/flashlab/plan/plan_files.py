@@ -6,7 +6,7 @@ on the machine, the kernels and the recorded datasets: an edit to those reruns n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +64,14 @@ def planned_records(results: Path) -> list[dict[str, Any]]:
     Raises:
         OSError, ValueError, KeyError: there is no plan, or it cannot be read.
     """
-    names = planned_experiments(results)
-    return _entries(read_json(records_file(results, name)) for name in names)
+    files = [records_file(results, name) for name in planned_experiments(results)]
+    return planned_documents({file.as_posix(): read_json(file) for file in files})
 
 
 def planned_documents(documents: Mapping[str, Any]) -> list[dict[str, Any]]:
     """As `planned_records`, of a plan that is not written yet: its documents by their paths."""
     folder = ("plan", "records")
-    return _entries(
-        document for name, document in documents.items() if Path(name).parts[-3:-1] == folder
-    )
-
-
-def _entries(plans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The entries of the plans of experiments, each with its benchmark."""
+    plans = [plan for name, plan in documents.items() if Path(name).parts[-3:-1] == folder]
     return [
         {"benchmark": plan["benchmark"], **entry} for plan in plans for entry in plan["records"]
     ]

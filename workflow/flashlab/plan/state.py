@@ -7,12 +7,17 @@ be measured `again`. What is measured again stays in ``replaced/`` until there a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from flashlab.config import ConfigError
+from flashlab.plan.datasets import Entry
 from flashlab.plan.digests import CHANGED, MISSING, damage, read_digests
-from flashlab.plan.runs import Planned, blocks_of, broken_blocks
+from flashlab.plan.identity import DIGITS, deciding
+from flashlab.plan.runs import Namer, Planned, blocks_of, broken_blocks
 from flashlab.records import TIMED_OUT, RecordError, read_record, time_out_message
 from flashlab.runs import Run
 
@@ -129,3 +134,50 @@ def put_aside(home: Path, redo: Iterable[str]) -> None:
     for kept in replaced.glob("*.json"):
         if (records / kept.name).exists():
             kept.unlink()
+
+
+# Why recorded runs are measured again: the changes since their records
+
+
+def _older(folder: Path) -> dict[str, Path]:
+    """The newest record in a folder by the words of its name: the run and the process."""
+    name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
+    files = [path for path in folder.glob("*.json") if path.exists()]  # a link may lead nowhere
+    paths = sorted(files, key=lambda path: path.stat().st_mtime)
+    return {match[1]: path for path in paths if (match := name.fullmatch(path.name))}
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """The differences, in words, between an older record and the identity planned now."""
+    sources, name = before["sources"], before["run"]["implementation"]
+    compared = {
+        "the device": (before["environment"].get("device_name"), now["device"]),
+        "the protocol": (deciding(before["protocol"]), now["protocol"]),
+        name: (sources.get("implementation_digest"), now["implementation"]),
+        "the form of inputs": (sources.get("inputs"), now["inputs"]),
+        "the code that measures": (sources.get("measuring_digest"), now["measuring"]),
+    }
+    yield from (what for what, (was, is_now) in compared.items() if was != is_now)
+    for package, version in now["versions"].items():
+        if (was := sources["versions"].get(package)) != version:
+            yield f"{package} ({version or 'missing'}, was {was})"
+
+
+def upgrade_notices(planned: Iterable[Entry], namer: Namer) -> list[str]:
+    """One line, where runs were measured before: how many, and all that has changed since."""
+    missing = [entry for entry in planned if not entry.path.exists()]
+    older = _older(namer.folder) if missing else {}
+    count, changes = 0, dict[str, None]()
+    for entry in missing:
+        path = older.get(entry.path.stem.rpartition("-")[0])
+        try:
+            before = json.loads(path.read_bytes())["record"] if path else None
+            if before is None or before["protocol"]["name"] != entry.protocol["name"]:
+                continue
+            now = namer.identity_of(entry.run, entry.protocol, entry.process)
+            changes |= dict.fromkeys(_changes(before, now))
+            count += 1
+        except (OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
+            continue
+    changed = ", ".join(changes) or "their identity"
+    return [f"{count} processes measured before; changed since: {changed}"] if count else []

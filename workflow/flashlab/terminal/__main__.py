@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     """Call Snakemake; its exit status, 130 where it is interrupted from the keyboard."""
     said = io.StringIO()
     try:
-        end_with_workflow()  # of a `flashlab.plan.recording` that has started this
+        end_with_workflow()  # of a `flashlab.plan.freezing` that has started this
         try:
             with redirect_stderr(said):
                 parser, options = cli.parse_args(for_snakemake(arguments))
