@@ -9,10 +9,12 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -22,6 +24,7 @@ from programs import PACKAGES, reason
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import KERNELS
 from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
 from flashlab.records import Record
@@ -121,6 +124,20 @@ def _without_fsync() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+_kernels: dict[str, ModuleType] = {}
+"""The modules of the project's own kernels, once they are loaded."""
+
+
+@pytest.fixture(autouse=True)
+def _kernels_stay_loaded() -> Iterator[None]:
+    """A test's own folder of kernels displaces them: a process registers operators but once."""
+    yield
+    if getattr(sys.modules.get("kernels"), "__path__", None) == [str(KERNELS.resolve())]:
+        loaded = [name for name in sys.modules if name.partition(".")[0] == "kernels"]
+        _kernels.update({name: sys.modules[name] for name in loaded})
+    sys.modules.update(_kernels)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The recorded datasets hold what their manifests and the documents say."""
+"""The recorded datasets hold what their manifests say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
-from statistics import geometric_mean
 from typing import Any
 
 import pytest
@@ -52,27 +51,3 @@ def test_peak_memory_equals_the_model_to_the_byte(name: str) -> None:
             assert model == record.metrics["peak_memory"].value, str(record.run)
             checked += 1
     assert checked > 150
-
-
-def test_the_kernels_page_has_the_rates_over_each_peer() -> None:
-    """The row of `docs/kernel.md`: geometric mean and extremes over the lab's 17 shapes."""
-    there = [r for r in records("h100") if r.protocol["name"] == "sampled" and r.status == "ok"]
-    lab = {r.run.parameters for r in there if r.run.implementation == "SdpaMath"}
-    lab = {each for each in lab if dict(each)["num_kv_heads"] == dict(each)["num_heads"]}
-    page = (ROOT / "docs" / "kernel.md").read_text("utf-8")
-    rows = page.partition("| `data/h100` |")[2].splitlines()[:2]
-    for row, metric in zip(rows, ("forward_time", "backward_time"), strict=True):
-        times: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for r in there:
-            if r.run.parameters in lab:
-                times[r.run.parameters][r.run.implementation].append(r.metrics[metric].value)
-        assert len(times) == 17
-        told = []
-        for peer in ("Flash2", "SdpaCudnn", "Flash3", "Flash4"):
-            ratios = [
-                geometric_mean(at[peer]) / geometric_mean(at["FlashLab"])
-                for at in times.values()
-                if peer in at
-            ]
-            told.append(f"{geometric_mean(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})")
-        assert row.rstrip(" |").endswith(" | ".join(told))
