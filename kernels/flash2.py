@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 NAME = "Flash2"
 LABEL = {"zh_TW": "FlashAttention-2", "en": "FlashAttention-2"}
-LABEL_CPU = {"zh_TW": "PyTorch 的 CPU flash 核心", "en": "PyTorch's CPU flash kernel"}
+LABEL_CPU = {"zh_TW": "PyTorch 的 CPU flash kernel", "en": "PyTorch's CPU flash kernel"}
 PACKAGES = ("flash-attn", "torch")
 INPUTS = ("separate", "packed")
 TAKES = {"num_kv_heads": "in place"}

@@ -34,6 +34,9 @@ LINE = 0.03
 SHOWN = 1.2
 """From which factor on a head size is told to cost something."""
 
+PROFILED = 1.5
+"""From how many times the timed pass on a profiled one tells nothing of it."""
+
 LEAST = 0.01
 """Share of a pass's time from which on a kind of operator is named."""
 
@@ -74,7 +77,7 @@ def _counter_rows(s: Sweep, key: str, names: list[str], at: list[int]) -> list[d
 
 
 def filled(s: Sweep) -> Observation | None:
-    """Short sequences leave the Tensor Cores idle, or the whole GPU between kernels."""
+    """Short sequences leave the Tensor Cores idle."""
     activity = counted(s, "forward_matrix_activity")
     names = [n for n in roles.subjects(s) if n in activity and activity[n].notna().sum() > 1]
     at = roles.ends(s, names, "forward_matrix_activity") if names else []
@@ -87,12 +90,7 @@ def filled(s: Sweep) -> Observation | None:
         **{"p": s.symbol, "first": at[0], "last": at[1], "who": roles.group(s, told, short=True)},
         "activity": [roles.span(number(activity, end, n) / 100 for n in told) for end in at],
     }
-    rows, variant = _counter_rows(s, "forward", told, at), "cores"
-    busy, whole = (s.medians(metric) for metric in ("forward_busy_time", PASSES["forward"]))
-    share = number(busy, at[0], told[0]) / number(whole, at[0], told[0])
-    if len(told) == 1 and share < 0.8:
-        facts, variant = {**facts, "idle": 1 - share}, "gaps"
-    return Observation("filled", s.name, facts, rows, variant)
+    return Observation("filled", s.name, facts, _counter_rows(s, "forward", told, at), "cores")
 
 
 def bound(s: Sweep) -> Observation | None:
@@ -230,6 +228,12 @@ def operators(s: Sweep) -> Observation | None:
         return None
     known = products[base].dropna().index
     at = first, last = int(known[0]), int(known[-1])
+    profiled, timed = (
+        number(s.medians(metric, variant), last, base)
+        for metric in ("forward_operator_time", PASSES["forward"])
+    )
+    if profiled > PROFILED * timed:
+        return None
     before, now = ({k: number(t, end, base) / 100 for k, t in tables.items()} for end in at)
     masked = bool((s.run(base, last, variant) or {}).get("causal"))
     says = dict(zip(kinds, ("work_products", "work_softmax", "work_plain"), strict=True))

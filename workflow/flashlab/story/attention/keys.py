@@ -29,14 +29,10 @@ def shared(s: Sweep) -> Observation | None:
         "passes": [each for key in PASSES if (each := _of_pass(s, key, many))],
     }
     facts["named"] = clause("shared_least", name=facts["least"]) if facts["least"] else None
-    of = {
-        verdict: {c["name"] for each in facts["passes"] for c in each[verdict]}
-        for verdict in roles.DECIDED
-    }
-    gain = facts["gain"] = [n for n in names if n in of["faster"] - of["slower"]]
-    rows = s.data.rows(
-        *(s.grown(m, n).reindex([many]).dropna() for m in PASSES.values() for n in names)
-    )
+    totals = {n: s.grown(TOTAL, n).reindex([many]) for n in roles.usual(s, names, at)}
+    gain = facts["gain"] = [n for n, row in totals.items() if row.verdict[many] == "slower"]
+    metrics = (*PASSES.values(), TOTAL)
+    rows = s.data.rows(*(s.grown(m, n).reindex([many]).dropna() for m in metrics for n in names))
     evidence = [*s.rows(MEMORY, [n for n in left], at), *rows]
     return Observation("shared", s.name, facts, evidence, "some" if gain else "memory")
 

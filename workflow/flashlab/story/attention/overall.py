@@ -297,9 +297,7 @@ def _passes(data: Dataset) -> Observation | None:
     if not x[more].low > x[less].high or x[more].x <= 1:
         return None
     facts = {"name": name, "more": more, "less": less, "x": [x[more].x, x[less].x]}
-    stores = [roles.stores_scores(data, each) for each in (data.baseline, name)]
-    variant = "recomputed" if more == "forward" and stores == [True, False] else "plain"
-    return _concluded("passes", facts, data.rows(*of.values()), variant)
+    return _concluded("passes", facts, data.rows(*of.values()), "plain")
 
 
 def cost(data: Dataset) -> Observation | None:
