@@ -20,7 +20,7 @@ from flashlab.analysis.replication import (
     combine_processes,
     tells_spread,
 )
-from flashlab.statistics import DRAWS, Estimate, estimate_median, function_interval
+from flashlab.statistics import DRAWS, Estimate, estimate_median, interval_of
 
 EXACT = 1e-6
 """Scatter of calls that is nothing beside that between processes."""
@@ -33,7 +33,7 @@ def process(median: float, scatter: float = EXACT, seed: int = 0) -> Estimate:
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float]:
-    interval = function_interval(lambda median: median, [estimate])
+    interval = interval_of(estimate)
     assert interval is not None
     return interval
 

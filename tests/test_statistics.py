@@ -15,7 +15,8 @@ from flashlab.statistics import (
     Estimate,
     Floats,
     estimate_median,
-    function_interval,
+    function_estimate,
+    interval_of,
     median_interval,
     visible_states,
 )
@@ -111,11 +112,12 @@ def test_other_samples_show_no_states(draw: Callable[[np.random.Generator], Floa
     assert sum(visible_states(draw(random)) is not None for _ in range(100)) <= 2
 
 
-def interval_of(
+def interval_between(
     function: Callable[..., Any], *samples: Sequence[float]
 ) -> tuple[float, float] | None:
     """The interval of a function of the medians of these samples."""
-    return function_interval(function, [estimate_median(values) for values in samples])
+    estimates = [estimate_median(values) for values in samples]
+    return interval_of(function_estimate(function, estimates))
 
 
 @pytest.mark.parametrize(("function", "truth"), [(operator.add, 4.0), (operator.truediv, 3.0)])
@@ -126,7 +128,7 @@ def test_the_interval_of_a_function_covers_it_as_often_as_it_says(
     covered = 0
     for _ in range(300):
         pair = random.lognormal(sigma=0.2, size=(2, 30)) * np.array([[3.0], [1.0]])
-        low, high = interval_of(function, *pair.tolist()) or (0, 0)
+        low, high = interval_between(function, *pair.tolist()) or (0, 0)
         covered += low <= truth <= high
     assert covered >= 0.93 * 300
 
@@ -138,23 +140,22 @@ def test_the_interval_of_a_function_covers_it_as_often_as_it_says(
 def test_to_exchange_the_sides_of_a_ratio_inverts_its_interval(
     a: list[float], b: list[float]
 ) -> None:
-    low, high = interval_of(operator.truediv, a, b) or (0, 0)
-    assert interval_of(operator.truediv, b, a) == pytest.approx((1 / high, 1 / low), rel=1e-12)
+    low, high = interval_between(operator.truediv, a, b) or (0, 0)
+    assert interval_between(operator.truediv, b, a) == pytest.approx((1 / high, 1 / low), rel=1e-12)
 
 
 def test_two_runs_of_equal_samples_vary_independently_and_one_run_does_not() -> None:
     samples = np.random.default_rng(2).lognormal(size=20).tolist()
     one, other = estimate_median(samples), estimate_median(samples)
-    apart = function_interval(operator.truediv, [one, other])
+    apart = interval_of(function_estimate(operator.truediv, [one, other]))
     assert apart is not None and apart[0] < 0.9 < 1.1 < apart[1]
-    assert function_interval(operator.truediv, [one, one]) == (1, 1)
+    assert interval_of(function_estimate(operator.truediv, [one, one])) == (1, 1)
 
 
 def test_there_is_no_interval_of_a_function_under_ten_samples() -> None:
     enough, few = [1.0] * 10, [1.0] * 9
     for pair in ([enough, few], [few, enough]):
-        assert interval_of(operator.add, *pair) is None
-    assert interval_of(operator.truediv, enough, enough) == (1.0, 1.0)
-    assert (
-        function_interval(operator.add, [Estimate(1.0, 1, None), estimate_median(enough)]) is None
-    )
+        assert interval_between(operator.add, *pair) is None
+    assert interval_between(operator.truediv, enough, enough) == (1.0, 1.0)
+    mixed = [Estimate(1.0, 1, None), estimate_median(enough)]
+    assert interval_of(function_estimate(operator.add, mixed)) is None

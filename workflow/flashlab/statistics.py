@@ -326,10 +326,3 @@ def interval_of(estimate: Estimate, error: float = 1 - CONFIDENCE) -> tuple[floa
         return None
     outside = round((DRAWS + 1) * error / 2)  # on either side
     return float(estimate.quantiles[outside - 1]), float(estimate.quantiles[-outside])
-
-
-def function_interval(
-    function: Callable[..., Floats], estimates: Sequence[Estimate]
-) -> tuple[float, float] | None:
-    """95% interval of a function of independent medians; None where one sample is too small."""
-    return interval_of(function_estimate(function, estimates))

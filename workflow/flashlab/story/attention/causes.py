@@ -90,7 +90,7 @@ def filled(s: Sweep) -> Observation | None:
         **{"p": s.symbol, "first": at[0], "last": at[1], "who": roles.group(s, told, short=True)},
         "activity": [roles.span(number(activity, end, n) / 100 for n in told) for end in at],
     }
-    return Observation("filled", s.name, facts, _counter_rows(s, "forward", told, at), "cores")
+    return Observation("filled", s.name, facts, _counter_rows(s, "forward", told, at))
 
 
 def bound(s: Sweep) -> Observation | None:

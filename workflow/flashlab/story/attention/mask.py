@@ -89,7 +89,7 @@ def mask_why(s: Sweep) -> Observation | None:
 
 
 def _skipped(s: Sweep, at: list[int]) -> dict[str, Any] | None:
-    """What is left of the Tensor Core work of the subjects, where it falls by a tenth or more."""
+    """What is left of the Tensor Core time of the subjects, where it falls by a tenth or more."""
     names = [n for n in roles.subjects(s) if n in counted(s, "forward_busy_time", ON)]
     off, on = (
         s.medians("forward_matrix_activity", v)[names] * s.medians("forward_busy_time", v)[names]
