@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,50 +12,45 @@ from planted.experiments import noisy
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 
+STEADY = [1.0] * 20
 
-def ceiling_of(samples: list[float]) -> Ceiling:
+
+def ceiling_of(samples: Sequence[float]) -> Ceiling:
     """The copy's ceiling of calls that took so long."""
     timed = {"samples": samples, "time(s)": 1e-3, "bytes": 2**30}
     document = {"device": "cuda", "matrix_product": {}, "copy": timed, "environment": {}}
-    found = read_ceilings(document)
-    return found.copy
-
-
-def calls(factors: list[float]) -> list[float]:
-    """Calls of 1 ms, 5% of them slow, each made longer by a factor."""
-    samples = noisy(1e-3, count=len(factors), spread=0.002)
-    return [factor * sample for factor, sample in zip(factors, samples, strict=True)]
+    return read_ceilings(document).copy
 
 
 @pytest.mark.parametrize(
-    ("factors", "state"),
+    ("factors", "initial", "sustained"),
     [
-        ([1.0] * 40, "measured"),
-        ([1.0] * 14 + [1.08] * 36, "initial"),  # the H200's float16
-        ([1.0] * 40 + [1.08] * 12, "initial"),
-        ([1.0] * 20 + [1.04] * 20, "measured"),  # within the margin
-        ([1.08] * 20 + [1.0] * 20, "measured"),  # it became faster
-        ([1 + 0.2 * i / 60 for i in range(60)], "measured"),  # steadily, without a step
-        ([1 + 0.2 * i / 1000 for i in range(1000)], "measured"),
+        pytest.param(STEADY * 2, None, None, id="steady"),
+        pytest.param([1.0] * 14 + [1.08] * 36, 14, 1.08, id="an H200's float16"),
+        pytest.param([1.0] * 40 + [1.08] * 12, 40, 1.08, id="late"),
+        # 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670
+        pytest.param(
+            [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)],
+            *(16, 1.16),
+            id="several falls",
+        ),
+        pytest.param([*STEADY, *[1.04] * 20], None, None, id="within the margin"),
+        pytest.param([1.08] * 20 + STEADY, None, None, id="it became faster"),
+        pytest.param([1 + i / 300 for i in range(60)], None, None, id="without a step"),
+        pytest.param([1 + i / 5000 for i in range(1000)], None, None, id="long, without a step"),
     ],
 )
-def test_a_ceiling_that_fell_has_two_states(factors: list[float], state: str) -> None:
-    ceiling = ceiling_of(calls(factors))
-    assert ceiling.state == state
-    if state == "initial":
+def test_a_ceiling_that_fell_has_two_states(
+    factors: list[float], initial: int | None, sustained: float | None
+) -> None:
+    """Calls of 1 ms, each made longer by a factor; how many are initial, and how slow the rest."""
+    calls = noisy(1e-3, count=len(factors), spread=0.002)
+    ceiling = ceiling_of([f * call for f, call in zip(factors, calls, strict=True)])
+    assert ceiling.state == ("initial" if initial else "measured")
+    if initial and sustained:
+        assert ceiling.time.count == initial
         assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
-        assert ceiling.sustained_rate == pytest.approx(ceiling.rate / 1.08, rel=0.01)
-        assert ceiling.time.count == factors.count(1.0)
-
-
-def test_initial_are_the_calls_before_the_first_of_several_falls() -> None:
-    """As the H200's float16: 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670."""
-    falling = [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)]
-    ceiling = ceiling_of(calls(falling))
-    assert ceiling.state == "initial"
-    assert ceiling.time.count == 16
-    assert ceiling.sustained is not None
-    assert ceiling.sustained.count == pytest.approx(1000, abs=5)
+        assert ceiling.sustained_rate == pytest.approx(ceiling.rate / sustained, rel=0.02)
 
 
 @pytest.mark.parametrize(("size", "draws"), [(50, 20), (500, 2)])

@@ -1,71 +1,114 @@
-"""Doubts of a comparison: samples whose halves differ, and points off the line of their sweep."""
+"""What casts doubt on a comparison: its row carries the code, and no other row does."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from analysis.deriving import Plant, rows_of
-from planted.experiments import noisy
+import pytest
+from analysis.deriving import rows_of
+from planted.experiments import SIZES, Planter, noisy
 
 from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS
-from flashlab.analysis.doubts import DIPS, HALVES_DIFFER, doubts
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Runs, Warnings
+from flashlab.analysis.doubts import DIPS, HALVES_DIFFER
+from flashlab.analysis.experiment import CARDS_DIFFER, INPUTS_DIFFER, SITTINGS_DIFFER
+
+Doubts = Mapping[int, str]
+GROWS = (10, 40, 160, 640)
+"""Times that grow as the operations."""
+
+IMPORTED = {"warnings": [{"code": "imported"}]}
+DRIFT = {"code": "drift", "metric": "forward_time", "share": 0.7}
+TEN, NOON = "10:00:00", "12:00:00"
 
 
-def planted(experiment: Plant, later: float, **more: Any) -> Any:
-    """Flash2's forward pass at N = 256 takes `later` times as long in the second half."""
-    halves = [*noisy(1e-3), *(later * sample for sample in noisy(1e-3))]
-    halved = {"forward": halves, "backward": 100, **more}
-    return experiment({"Pytorch": (400, 400), "Flash2": (100, halved)})
+def halves(later: float, of: str = "forward", **more: Any) -> dict[str, Any]:
+    """At N = 256 Flash2 takes `later` times as long in the second half of a pass."""
+    calls = [*noisy(1e-3), *(later * sample for sample in noisy(1e-3))]
+    halved = {"forward": 100, "backward": 100, of: calls, **more}
+    return {"Pytorch": (400, 400), "Flash2": (100, halved)}
 
 
-def doubted(experiment: Runs) -> Warnings:
-    """The doubts beside the warnings of its records."""
-    return doubts([experiment], Estimates([experiment]))
+def at(time: str, gpu: str | None = "GPU-1", boot: str | None = None, **more: Any) -> Any:
+    """A run that was started then, on a GPU, in a boot of the system."""
+    environment = {"device_name": "Abacus", "packages": {}, "gpu_uuid": gpu, "boot": boot}
+    started = f"2026-01-02T{time}+00:00"
+    return {"forward": 1, "started": started, "environment": environment, **more}
 
 
-def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(experiment: Plant) -> None:
-    halved = planted(experiment, later=1.7)
-    warnings = doubted(halved)
-    for compared in (IMPLEMENTATIONS, FIRST):
-        for metric in ("forward_time", "backward_time"):
-            for row in rows_of(halved, compared=compared, metric=metric, warnings=warnings):
-                is_doubted = metric == "forward_time" and row["value"] == 256
-                is_doubted &= "Flash2" in (row["subject"], row["reference"])
-                assert (row["doubts"] == HALVES_DIFFER) is is_doubted
+def two(pytorch: Any, flash2: Any) -> dict[str, Any]:
+    """Each implementation by one run at every size."""
+    runs = {"Pytorch": pytorch, "Flash2": flash2}
+    return {name: [{**run, "forward": n / 100} for n in SIZES] for name, run in runs.items()}
 
 
-def test_steady_runs_and_a_drift_that_the_record_warns_of_are_not_doubted_again(
-    experiment: Plant,
-) -> None:
-    assert doubted(planted(experiment, later=1.0)) == {}
-    warned = [{"code": "drift", "metric": "forward_time", "share": 0.7}]
-    assert doubted(planted(experiment, later=1.7, warnings=warned)) == {}
+def given_as(inputs: str | None) -> dict[str, Any]:
+    return {"sources": {"inputs": inputs} if inputs else {}}
 
 
-SIZES = (128, 256, 512, 1024)
+def at_times(*times: str) -> dict[str, Any]:
+    """Both implementations in the same minutes, a time for each size."""
+    runs = [at(time) for time in times]
+    return {"Pytorch": runs, "Flash2": runs}
 
 
-def dips_of(experiment: Plant, **runs: Any) -> set[tuple[str, int]]:
-    """The runs that are marked as odd points."""
-    planted = experiment({name: dict(zip(SIZES, row, strict=True)) for name, row in runs.items()})
-    found = doubted(planted)
-    return {
-        (each.run.implementation, int(each.run["seq_len"]))
-        for each in planted.runs
-        if any(warning["code"] == DIPS for warning in found.get(each.key, ()))
-    }
+ALL, NONE = dict.fromkeys(SIZES, ""), dict[int, str]()
+BOTH_SITTINGS = [at(TEN), at("15:00:00")]
+CASES: Mapping[str, tuple[dict[str, Any], str | Doubts, str | Doubts]] = {
+    "calls of which the second half is slower": (
+        *(halves(1.7), {256: HALVES_DIFFER}, {256: HALVES_DIFFER}),
+    ),
+    "those of another pass": (halves(1.7, "backward"), NONE, NONE),
+    "steady calls": (halves(1.0), NONE, NONE),
+    "a drift that the record warns of already": (
+        *(halves(1.7, warnings=[DRIFT]), {256: "drift"}, {256: "drift"}),
+    ),
+    "a size off the line, where the others leave no room for it": (
+        *({"Pytorch": GROWS, "Flash2": (1, 4, 32, 64)}, {512: DIPS}, {512: DIPS}),
+    ),
+    "one that is as odd for all": (
+        *({"Pytorch": (10, 40, 320, 640), "Flash2": (1, 4, 32, 64)}, NONE, NONE),
+    ),
+    "one after which it stays so": ({"Pytorch": GROWS, "Flash2": (1, 4, 32, 120)}, NONE, NONE),
+    "other forms of inputs": (two(given_as("packed"), given_as("separate")), INPUTS_DIFFER, NONE),
+    "the same form": (two(given_as("packed"), given_as("packed")), NONE, NONE),
+    "a form that an older record does not say": (
+        two(given_as(None), given_as("packed")),
+        NONE,
+        NONE,
+    ),
+    "under an hour between them": (two(at(TEN), at("10:59:59")), NONE, NONE),
+    "an hour between them": (two(at(TEN), at("11:00:00")), SITTINGS_DIFFER, NONE),
+    "two GPUs": (two(at(TEN), at(TEN, "GPU-2")), CARDS_DIFFER, NONE),
+    "two GPUs and sittings": (two(at(TEN), at(NOON, "GPU-2")), CARDS_DIFFER, NONE),
+    "a GPU that is not known": (two(at(TEN), at(NOON, None)), SITTINGS_DIFFER, NONE),
+    "two boots": (two(at(TEN, boot="a"), at(TEN, boot="b")), SITTINGS_DIFFER, NONE),
+    "a sitting of hours without a break of one": (
+        *(at_times(TEN, "10:50:00", "11:40:00", "12:30:00"), NONE, NONE),
+    ),
+    "sizes in two sittings": (
+        at_times(TEN, TEN, "15:00:00", "15:00:00"),
+        *(NONE, {512: SITTINGS_DIFFER, 1024: SITTINGS_DIFFER}),
+    ),
+    "an import, of which no time is known": (
+        *(two(at(TEN), at(NOON, **IMPORTED)), "imported", "imported"),
+    ),
+    "processes in the same two sittings": (
+        *({"Pytorch": [BOTH_SITTINGS], "Flash2": [BOTH_SITTINGS]}, NONE, NONE),
+    ),
+    "processes in two sittings and in one": (
+        *({"Pytorch": [BOTH_SITTINGS], "Flash2": [BOTH_SITTINGS[:1]]}, {128: SITTINGS_DIFFER}),
+        NONE,
+    ),
+}
+"""What was planted; the doubts on Flash2 over Pytorch and on its growth: at some, or at all."""
 
 
-def test_a_run_that_its_neighbours_leave_no_room_for_is_marked(experiment: Plant) -> None:
-    """Times that grow as the operations, but at 512, where Flash2 alone takes twice as long."""
-    steady, odd = (10, 40, 160, 640), (1, 4, 32, 64)
-    assert dips_of(experiment, Pytorch=steady, Flash2=odd) == {("Flash2", 512)}
-
-
-def test_a_point_that_is_as_odd_for_all_or_that_stays_so_is_none(experiment: Plant) -> None:
-    both = {"Pytorch": (10, 40, 320, 640), "Flash2": (1, 4, 32, 64)}
-    assert dips_of(experiment, **both) == set()
-    cliff = {"Pytorch": (10, 40, 160, 640), "Flash2": (1, 4, 32, 120)}
-    assert dips_of(experiment, **cliff) == set()
+@pytest.mark.parametrize("case", CASES)
+def test_a_comparison_is_in_doubt_by(planter: Planter, case: str) -> None:
+    runs, over, growth = CASES[case]
+    planted = planter.experiment(runs)
+    for compared, doubts in ((IMPLEMENTATIONS, over), (FIRST, growth)):
+        rows = [r for r in rows_of(planted, compared=compared) if r["subject"] == "Flash2"]
+        expected = {r["value"]: doubts for r in rows} if isinstance(doubts, str) else doubts
+        assert {r["value"]: r["doubts"] for r in rows if r["doubts"]} == expected

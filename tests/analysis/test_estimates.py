@@ -1,55 +1,117 @@
-"""A run has one estimate over the whole dataset, and its comparisons their doubts."""
+"""A run has one estimate over the whole dataset, and verdicts rest on what is known of spreads."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
-from analysis.deriving import Plant, at_first, of_both, rows_of
+from analysis.deriving import at_first, of_both, rows_of
+from planted.experiments import Planter
 
 from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import INPUTS_DIFFER
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.ratios import LATER_ERROR, ratio
 from flashlab.statistics import CONFIDENCE, function_estimate, interval_of
 
 NOISE = {"spread": 0.001}
 CALM, WILD = [1.0, 1.001, 1.002], [1.0, 1.06, 0.97]
+OFFSETS = (0.98, 1.0, 1.02)
+
+
+def means(*factors: float) -> list[dict[str, Any]]:
+    """Processes of the course's protocol, which gives a mean each."""
+    return [{"forward": [1e-5 * factor], "means": True} for factor in factors]
+
+
+def beside(flash2: Any, pytorch: Any) -> Mapping[str, Any]:
+    return {"Pytorch": [pytorch] * 4, "Flash2": [flash2] * 4}
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdicts", "pooled"),
+    [
+        pytest.param(
+            {"Pytorch": (1.0, 4.0, 16.0, 64.0), "Flash2": (1.0, 2.0, 8.0, 16.0)},
+            *(["equal", "below", "below", "below"], ["below"]),
+            id="several calm processes",
+        ),
+        pytest.param(
+            {**beside([2.0], [2.2]), "Flex": [[1.0, 1.4]] * 4},
+            *(["inconclusive"] * 4, []),
+            id="single ones, where those of another one differ by 40%",
+        ),
+        pytest.param(
+            *(beside(means(1.0), means(9.0)), ["below"] * 4, []),
+            id="means alone, far beyond what single processes may differ",
+        ),
+        pytest.param(
+            *(beside(means(1.0), means(1.08)), ["inconclusive"] * 4, []),
+            id="means alone, within it",
+        ),
+        pytest.param(
+            {k: [means(t, t, 1.001 * t), *[means(t)] * 3] for k, t in (("Pytorch", 1.3), ("F", 1))},
+            *(["below"] * 4, []),
+            id="means of which one run has three that agree",
+        ),
+        pytest.param(
+            {k: [means(t, t, 1.3 * t), *[means(t)] * 3] for k, t in (("Pytorch", 1.3), ("F", 1))},
+            *(["inconclusive"] * 4, []),
+            id="means of which one run has three that do not",
+        ),
+        pytest.param(
+            {
+                "Pytorch": [[1.085 * f for f in np.roll(OFFSETS, i)] for i in range(4)],
+                "Flash2": [[*np.roll(OFFSETS, 2 * i)] for i in range(4)],
+            },
+            *(["inconclusive"] * 4, ["below"]),
+            id="8.5% at single settings, which are decided together",
+        ),
+    ],
+)
+def test_a_verdict_is_as_sure_as_processes_agree(
+    planter: Planter, runs: Any, verdicts: list[str], pooled: list[str]
+) -> None:
+    planted = planter.experiment(runs, **NOISE)
+    found = [r for r in rows_of(planted) if (r["subject"], r["reference"]) != ("Flex", "Flash2")]
+    assert [r["verdict"] for r in found if r["subject"] != "Flex"] == verdicts
+    assert [r["verdict"] for r in rows_of(planted, pooled=True)] == pooled
+
+
+def test_a_ratio_is_the_subject_over_the_baseline_and_growth_that_over_the_first(
+    planter: Planter,
+) -> None:
+    planted = planter.experiment({"Flash2": (1, 2, 8, 16), "Pytorch": (1, 4, 16, 64)}, **NOISE)
+    rows = rows_of(planted)
+    assert {(r["subject"], r["reference"]) for r in rows} == {("Flash2", "Pytorch")}
+    assert [r["ratio"] for r in rows] == pytest.approx([1, 0.5, 0.5, 0.25], rel=0.01)
+    assert all(r["low"] <= r["ratio"] <= r["high"] for r in rows)
+    growth = [r["ratio"] for r in rows_of(planted, compared=FIRST) if r["subject"] == "Flash2"]
+    assert growth == pytest.approx([2, 8, 16], rel=0.01)
 
 
 @pytest.mark.parametrize("processes", [CALM, [1.0]], ids=["repeated", "alone"])
 def test_a_run_has_one_verdict_in_whichever_experiment_it_stands(
-    experiment: Plant, processes: list[float]
+    planter: Planter, processes: list[float]
 ) -> None:
     """Its headline too, where a run of one process alone borrows the spread of the sections."""
     runs = {name: [processes, WILD, WILD, WILD] for name in ("Flash2", "Pytorch")}
-    headline = experiment({name: row[:1] for name, row in runs.items()}, "summary", "", **NOISE)
-    section = experiment(runs, **NOISE)
+    headline = planter.experiment({n: row[:1] for n, row in runs.items()}, "summary", "", **NOISE)
+    section = planter.experiment(runs, **NOISE)
     estimates = Estimates([headline, section])
-    found = of_both(headline, estimates)
+    found, alone = of_both(headline, estimates), of_both(headline, Estimates([headline]))
     assert found == of_both(section, estimates)
-    assert found.low is not None and found.low < 0.95
-    alone = of_both(headline, Estimates([headline]))
-    assert alone.low is not None and alone.low > found.low
+    assert found.low and alone.low and found.low < 0.95 and alone.low > found.low
 
 
-def test_single_processes_are_judged_by_the_spread_of_other_implementations(
-    experiment: Plant,
-) -> None:
-    """If the processes of one differ by 40%, those of another may too."""
-    wild = [[{"forward": 1.0}, {"forward": 1.4}]] * 4
-    planted = experiment({"Flash2": wild, "Pytorch": [[2.0]] * 4, "Flex": [[3.0]] * 4}, **NOISE)
-    of = at_first(planted, Estimates([planted]))
-    assert ratio(128, of["Flex"], of["Pytorch"]).verdict == "inconclusive"
-
-
-def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None:
+def test_a_ratio_that_is_looked_at_again_is_less_sure(planter: Planter) -> None:
     """Both runs have added processes: one of them had its own for another comparison."""
     more = [1.0, 1.01, 0.99, 1.01]
     runs = {"Flash2": [more, CALM, CALM, CALM], "Pytorch": [more, CALM, CALM, CALM]}
-    planted = experiment({**runs, "Flash4": [CALM] * 4}, **NOISE)
+    planted = planter.experiment({**runs, "Flash4": [CALM] * 4}, **NOISE)
     of = at_first(planted, Estimates([planted]))
     looks = {name: found.looks for name, found in of.items() if isinstance(found, RunEstimate)}
     assert looks == {"Flash2": 1, "Pytorch": 1, "Flash4": 0}
@@ -59,36 +121,13 @@ def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None
         assert (found.low, found.high) == interval_of(independent, error)
 
 
-def given_as(inputs: str | None) -> list[dict[str, Any]]:
-    sources = {"inputs": inputs} if inputs else {}
-    return [{"forward": cost, "sources": sources} for cost in (1.0, 1.0, 4.0, 4.0)]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "doubts"),
-    [
-        ("separate", "packed", [INPUTS_DIFFER]),
-        ("packed", "packed", []),
-        ("separate", None, []),  # as of an older record
-    ],
-)
-def test_runs_that_were_given_other_forms_of_inputs_are_marked(
-    experiment: Plant, one: str | None, other: str | None, doubts: list[str]
-) -> None:
-    runs = {"Pytorch": given_as(one), "Flash2": given_as(other)}
-    planted = experiment(runs, processes=1)
-    assert {row["doubts"] for row in rows_of(planted)} == {" ".join(doubts)}
-    assert {row["doubts"] for row in rows_of(planted, compared=FIRST)} == {""}
-
-
-def test_a_clock_of_two_or_three_ticks_gives_no_interval_without_width(experiment: Plant) -> None:
+def test_a_clock_of_two_or_three_ticks_gives_no_interval_without_width(planter: Planter) -> None:
     """2.4 ticks are read as two, by every call of every process of the one, not of the other."""
     tick = 1e-5
     coarse = {"forward": [2 * tick] * 20, "backward": [3 * tick, 2 * tick] * 10}
-    other = {"forward": [3 * tick] * 20, "backward": [3 * tick] * 20}
-    planted = experiment({"Pytorch": [[coarse] * 3] * 4, "Flash2": [[other] * 3] * 4})
+    planted = planter.experiment(beside([coarse] * 3, [{"forward": [3 * tick] * 20}] * 3))
     estimates = Estimates([planted])
-    low, high = interval_of(at_first(planted, estimates)["Pytorch"]) or (0.0, 0.0)
-    assert (low, high) == pytest.approx((1.5e3 * tick, 2.5e3 * tick))
+    ends = interval_of(at_first(planted, estimates)["Flash2"])
+    assert ends == pytest.approx((1.5e3 * tick, 2.5e3 * tick))
     found = of_both(planted, estimates)
-    assert found.low is not None and found.low < 3 / 2.4 < (found.high or 0)
+    assert found.low and found.high and found.low < 2.4 / 3 < found.high

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis.deriving import rows_of
 from planted.experiments import SIZES, Planter
 
 from flashlab.analysis.comparisons import read_comparisons
@@ -86,33 +85,3 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(planter: Planter, tmp_pa
     tabulated(tmp_path)
     values = read_comparisons(tmp_path / COMPARISONS)["value"]
     assert {*values.dropna()} == {*SIZES} and values.isna().any()
-
-
-@pytest.mark.parametrize(("factor", "verdict"), [(9.0, "below"), (1.08, "inconclusive")])
-def test_means_alone_are_judged_by_the_assumed_spread(
-    planter: Planter, factor: float, verdict: str
-) -> None:
-    """Times of the course's protocol: far apart, and within what single processes may differ."""
-    runs = {
-        name: {n: {"forward": [slow * n**2 * 1e-9], "means": True} for n in SIZES}
-        for name, slow in (("Pytorch", factor), ("Flash2", 1.0))
-    }
-    assert {row["verdict"] for row in rows_of(planter.experiment(runs, processes=1))} == {verdict}
-
-
-@pytest.mark.parametrize(("off", "verdict"), [(1.001, "below"), (1.2, "inconclusive")])
-def test_the_spread_between_means_of_one_run_judges_the_others(
-    planter: Planter, off: float, verdict: str
-) -> None:
-    """Of the first size there are three means, of the others one."""
-    runs = {
-        name: {
-            n: [
-                {"forward": [slow * n**2 * 1e-9 * off**i], "means": True}
-                for i in range(3 if n == SIZES[0] else 1)
-            ]
-            for n in SIZES
-        }
-        for name, slow in (("Pytorch", 1.3), ("Flash2", 1.0))
-    }
-    assert {row["verdict"] for row in rows_of(planter.experiment(runs))[1:]} == {verdict}
