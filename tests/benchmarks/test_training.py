@@ -17,22 +17,18 @@ import pytest
 import torch
 from torch._dynamo.utils import cumulative_time_spent_ns
 
-from flashlab.benchmarks.training import corpus, costs, gate, measure
+from flashlab.benchmarks.implementations import KERNELS
+from flashlab.benchmarks.training import busy, corpus, costs, gate, measure
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
 from flashlab.benchmarks.training.loop import learning_rate
 from flashlab.benchmarks.training.model import GPT, GPTConfig
 from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.kernel import load_kernel
 
-KERNELS = Path(__file__).parents[2] / "kernels"
 BACKEND = os.environ.get("FLASHLAB_BACKEND", "aot_eager")
 SEED_SIZES = {
-    "n_layer": 12,
-    "n_head": 12,
-    "n_embd": 768,
-    "block_size": 1024,
-    "batch_size": 6,
-    "gradient_accumulation_steps": 5,
+    **{"n_layer": 12, "n_head": 12, "n_embd": 768, "block_size": 1024},
+    **{"batch_size": 6, "gradient_accumulation_steps": 5},
 }
 TINY: dict[str, Any] = {
     **{"n_layer": 1, "n_head": 2, "n_embd": 32, "block_size": 16, "batch_size": 2},
@@ -47,59 +43,44 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def attention(name: str) -> gate.Attention:
-    return load_kernel(KERNELS / f"{name}.py").attention
-
-
-def tiny_model(of: gate.Attention) -> GPT:
-    torch.manual_seed(0)
-    return GPT(GPTConfig(2, 2, 32, 16, 65), of)
-
-
-def micro_batch() -> tuple[torch.Tensor, torch.Tensor]:
-    torch.manual_seed(1)
-    return torch.randint(65, (2, 16)), torch.randint(65, (2, 16))
-
-
-def test_the_model_has_the_published_85_million_parameters() -> None:
+def test_parameters_and_flops_are_those_that_nanogpt_publishes() -> None:
     with torch.device("meta"):
         model = GPT(GPTConfig(12, 12, 768, 1024, 65), gate.reference_attention)
     without_positions = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
     assert without_positions == costs.parameter_count(SEED_SIZES) == 85_003_776
-
-
-def test_model_flops_are_those_of_nanogpt() -> None:
     tokens = 6 * 1024 * 5
     assert costs.flops(SEED_SIZES) == tokens * (6 * 85_003_776 + 12 * 12 * 768 * 1024)
 
 
+def gradient_errors(attention: gate.Attention) -> list[float]:
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(2, 2, 32, 16, 65), attention)
+    batch = torch.randint(65, (2, 16)), torch.randint(65, (2, 16))
+    return list(gate.check_gradients(model, model, *batch, TINY)["errors"].values())
+
+
 @pytest.mark.parametrize("name", ["pytorch", "flash2", "sdpa_math"])
 def test_gradients_agree_with_float64(name: str) -> None:
-    model = tiny_model(attention(name))
-    errors = gate.check_gradients(model, model, *micro_batch(), TINY)["errors"]
-    assert max(errors.values()) < 1e-5
+    assert max(gradient_errors(load_kernel(KERNELS / f"{name}.py").attention)) < 1e-5
 
 
-def test_the_gate_refuses_a_missing_mask_and_a_wrong_scale() -> None:
-    naive = attention("pytorch")
+@pytest.mark.parametrize(("scale", "masked"), [(1.2, True), (1.0, False)])
+def test_the_gate_refuses_a_missing_mask_and_a_wrong_scale(scale: float, masked: bool) -> None:
+    def wrong(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+        scaled = torch.cat([qkv[:, :, :1] * scale, qkv[:, :, 1:]], dim=2)
+        return gate.reference_attention(scaled, causal and masked)
 
-    def scaled(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
-        return naive(torch.cat([qkv[:, :, :1] * 1.2, qkv[:, :, 1:]], dim=2), causal)
-
-    for wrong in (lambda qkv, causal: naive(qkv, False), scaled):
-        model = tiny_model(wrong)
-        with pytest.raises(IncorrectError, match="query_key_gradient") as refused:
-            gate.check_gradients(model, model, *micro_batch(), TINY)
-        assert refused.value.compared is not None
+    with pytest.raises(IncorrectError, match="query_key_gradient") as refused:
+        gradient_errors(wrong)
+    assert refused.value.compared is not None
 
 
-@pytest.fixture(scope="module")
-def eager() -> dict[str, Any]:
+def test_a_run_tells_its_losses_and_times_and_trains_alike_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cumulative_time_spent_ns.clear()  # as in a process of its own: other tests have compiled
-    return measure.measure(load_kernel(KERNELS / "pytorch.py"), TINY, SETTINGS)
-
-
-def test_a_run_gives_its_loss_its_times_and_what_it_trained_on(eager: dict[str, Any]) -> None:
+    kernel = load_kernel(KERNELS / "pytorch.py")
+    eager = measure.measure(kernel, TINY, SETTINGS)
     losses, times = eager["curves"]["loss"], eager["metrics"]["iteration_time"]
     assert losses[0] == pytest.approx(math.log(65), rel=0.02) and losses[-1] < losses[0]
     assert len(losses) == len(times["samples"]) + 10 and times["stopped"] in ("interval", "time")
@@ -107,19 +88,13 @@ def test_a_run_gives_its_loss_its_times_and_what_it_trained_on(eager: dict[str, 
     assert eager["details"]["text"]["training_tokens"] == 1_003_854
     assert eager["gate"]["errors"]["gradient"] < 1e-5
 
-
-def test_a_compiled_run_trains_alike_and_says_what_compiling_took(
-    eager: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=BACKEND))
-    run = {**TINY, "compile": True}
-    compiled = measure.measure(load_kernel(KERNELS / "pytorch.py"), run, SETTINGS)
+    compiled = measure.measure(kernel, {**TINY, "compile": True}, SETTINGS)
     metrics = compiled["metrics"]
     assert 0 < metrics["compile_time"]["value"] < metrics["first_step"]["value"]
     assert compiled["details"]["compiled"]["graphs"] == 1
-    steps = min(len(each["curves"]["loss"]) for each in (eager, compiled))
-    first, second = (each["curves"]["loss"][:steps] for each in (eager, compiled))
-    assert first == pytest.approx(second, abs=1e-4)
+    steps = min(len(losses), len(compiled["curves"]["loss"]))
+    assert compiled["curves"]["loss"][:steps] == pytest.approx(losses[:steps], abs=1e-4)
 
 
 def test_the_schedule_warms_up_and_decays() -> None:
@@ -129,9 +104,6 @@ def test_the_schedule_warms_up_and_decays() -> None:
     assert rates == pytest.approx([6e-4 / 201, 6e-4 * 200 / 201, 6e-4, 3.3e-4, 6e-5])
 
 
-# The text
-
-
 def test_the_synthetic_text_has_the_size_and_the_characters_of_shakespeare_char() -> None:
     text = corpus.synthesize(0)
     tokens, vocabulary = corpus.encode(text)
@@ -139,7 +111,18 @@ def test_the_synthetic_text_has_the_size_and_the_characters_of_shakespeare_char(
     assert text == corpus.synthesize(0) != corpus.synthesize(1)
 
 
-# hyper_param.json
+def test_a_gpu_is_busy_once_where_kernels_overlap_and_untold_where_the_profiler_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Two streams at once, one kernel within another, one right after another, a gap; in any order.
+    assert busy.covered([(20, 21), (0, 9), (7, 10), (1, 2), (10, 12), (12, 12)]) == 13
+    assert busy.busy_iteration(lambda: None, "cpu") is None
+
+    def unavailable(**_: object) -> None:
+        raise RuntimeError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+
+    monkeypatch.setattr(busy, "profile", unavailable)
+    assert busy.busy_iteration(lambda: torch.ones(3).sum(), "cpu") is None
 
 
 def test_hyper_param_json_is_configuration(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -31,15 +30,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of what g++ has compiled."""
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture
-def driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> simulated_hopper.Driver:
+def driver(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> simulated_hopper.Driver:
     """Problems as small as these are computed in the ways of larger ones."""
+    folder = tmp_path_factory.getbasetemp() / "compiled"  # by g++, once for all tests
+    folder.mkdir(exist_ok=True)
     load_kernel(KERNELS / "flash_lab.py")
     from kernels.flashlab import choices
 
@@ -73,27 +70,20 @@ def operator(
         yield loaded
 
 
-@pytest.fixture(scope="module")
-def launcher_library() -> ctypes.PyDLL:
-    """The C++ launcher."""
-    from kernels.flashlab import launcher
-
-    return ctypes.PyDLL(str(launcher.compiled()))
-
-
 @pytest.fixture
 def launched(
-    driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch, launcher_library: ctypes.PyDLL
+    driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModuleType]:
     """The operators, launched from C++ from the second call on."""
     from kernels.flashlab import launcher
 
+    library = ctypes.PyDLL(str(launcher.compiled()))
     functions = simulated_hopper.functions(driver)
     addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
-    monkeypatch.setattr(launcher, "loaded", launcher.Launcher(launcher_library, addresses, "CPU"))
+    monkeypatch.setattr(launcher, "loaded", launcher.Launcher(library, addresses, "CPU"))
     with on_the_cpu(monkeypatch) as loaded:
         yield loaded
-    launcher_library.attach(None, ctypes.c_int64(0), b"CPU", (ctypes.c_void_p * len(addresses))())
+    library.attach(None, ctypes.c_int64(0), b"CPU", (ctypes.c_void_p * len(addresses))())
 
 
 def random_qkv(*size: int, dtype: torch.dtype = HALF) -> torch.Tensor:
@@ -131,22 +121,19 @@ WIDE = "forward prepare wide finish"
     [
         ((2, 1, 2, 64), True, False, HALF, PLAIN, 2),
         ((2, 130, 2, 64), True, False, HALF, PLAIN, 2),
-        ((2, 600, 2, 64), True, False, HALF, f"forward {SHARED}", 2),
         ((2, 300, 2, 8), False, True, BRAIN, PLAIN, 2),
         ((2, 100, 2, 96), True, False, HALF, PLAIN, 2),
         ((2, 530, 1, 80), False, False, BRAIN, f"forward {SHARED}", 2),
         ((1, 520, 2, 128), True, True, HALF, WHOLE, 2),
         ((2, 100, 2, 256), False, False, HALF, WIDE, 2),
         ((2, 300, 2, 136), True, False, BRAIN, WIDE, 2),
-        ((2, 130, 2, 192), True, True, HALF, "forward queries wide", 2),
-        ((2, 330, 2, 256), True, True, BRAIN, "forward queries wide", 2),
+        ((1, 200, 2, 256), True, True, BRAIN, "forward queries wide", 2),
         # Tiles that do not come out even are shared out: fewer than multiprocessors, one more than
         # two for each, one more, and where the longest is the whole time.
         ((1, 600, 1, 64), False, False, HALF, SHARED, 14),
         ((1, 600, 3, 80), False, False, BRAIN, SHARED, 7),
         ((1, 530, 1, 128), False, False, HALF, SHARED, 4),
         ((1, 640, 1, 128), True, False, BRAIN, SHARED, 5),
-        ((1, 530, 2, 96), True, False, HALF, SHARED, 14),
     ],
 )
 def test_both_passes_agree_with_float64(
@@ -156,7 +143,7 @@ def test_both_passes_agree_with_float64(
     from kernels.flashlab import hopper
 
     driver.processors = processors
-    for driver.seed in range(2):
+    for driver.seed in range(2):  # the second time with other tensors
         driver.launched.clear()
         assert_passes_right(operator, size, causal, deterministic, dtype)
         programs = {name: programs for name, programs, _ in driver.launched}
@@ -169,10 +156,7 @@ def test_both_passes_agree_with_float64(
 
 @pytest.mark.parametrize(
     ("head_dim", "seq_len", "processors", "splits"),
-    [
-        *((64, 200, 2, False), (64, 600, 2, True), (64, 600, 9, False), (80, 300, 9, True)),
-        *((160, 150, 2, False), (200, 150, 2, True)),
-    ],
+    [(64, 200, 2, False), (64, 600, 2, True), (80, 300, 9, True), (200, 150, 2, True)],
 )
 def test_separate_tensors_and_heads_that_share_keys(
     driver: simulated_hopper.Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch,
@@ -196,11 +180,17 @@ def test_separate_tensors_and_heads_that_share_keys(
     assert_right([out.detach(), *torch.autograd.grad(out, inputs, grad)], expected)
 
 
+def assert_forward_right(operator: ModuleType, qkv: torch.Tensor) -> None:
+    out, lse = operator.packed_forward(qkv, True, False)
+    assert lse.isfinite().all()
+    assert_right([out], [reference_passes(qkv, torch.zeros_like(out), True)[0]])
+
+
 @pytest.mark.parametrize(
     ("choice", "value", "size"),
     [
         ("heads_together", 2, (1, 200, 5, 64)),  # heads that are left over come first
-        *(("forward", (3, 80, 3), (1, n, 2, 128)) for n in (130, 320, 600)),  # ends where rows do
+        *(("forward", (3, 80, 3), (1, n, 2, 128)) for n in (130, 320)),  # ends where rows do
     ],
 )
 def test_a_forward_pass_is_right_in_the_ways_of_larger_ones(
@@ -211,16 +201,11 @@ def test_a_forward_pass_is_right_in_the_ways_of_larger_ones(
 
     chosen = choices.Forward(*value) if choice == "forward" else value
     monkeypatch.setattr(choices, choice, lambda *_: chosen)
-    qkv = random_qkv(*size)
-    out, lse = operator.packed_forward(qkv, True, False)
-    assert lse.isfinite().all()
-    assert_right([out], [reference_passes(qkv, torch.zeros_like(out), True)[0]])
+    assert_forward_right(operator, random_qkv(*size))
 
 
 def test_an_unaligned_tensor_is_copied_and_nothing_gives_nothing(operator: ModuleType) -> None:
-    wide = torch.randn(1, 40, 3, 1, 65, dtype=HALF)[..., 1:]
-    out, _ = operator.packed_forward(wide, True, False)
-    assert_right([out], [reference_passes(wide, torch.zeros_like(out), True)[0]])
+    assert_forward_right(operator, torch.randn(1, 40, 3, 1, 65, dtype=HALF)[..., 1:])
     for size in ((0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)):
         qkv = random_qkv(*size).requires_grad_()
         out, _ = operator.packed_forward(qkv, True, False)
@@ -228,64 +213,31 @@ def test_an_unaligned_tensor_is_copied_and_nothing_gives_nothing(operator: Modul
         assert out.shape == size and dqkv.shape == qkv.shape
 
 
-def test_a_call_changes_the_addresses_that_differ(
-    driver: simulated_hopper.Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kernels.flashlab import hopper
-
-    called = []
-    for name in ("cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"):
-        function = getattr(driver, name)
-        monkeypatch.setattr(
-            driver, name, lambda *a, n=name, f=function: (called.append(n), f(*a))[1]
-        )
-    one, other = (random_qkv(1, 20, 1, 64) for _ in range(2))
-    out, lse = operator._outputs(one, 1, 20, 1, 64)
-    changes = []
-    for qkv in (one, one, other, one):
-        called.clear()
-        hopper.packed_forward(qkv, True, out, lse)
-        changes.append([name.removeprefix("cuTensorMap") for name in called])
-        assert_right([out], [reference_passes(qkv, torch.zeros_like(out), True)[0]])
-    assert changes == [["EncodeTiled"] * 4, [], *[["ReplaceAddress"] * 3] * 2]
-
-
 def test_the_operators_pass_pytorchs_own_checks(operator: ModuleType) -> None:
     qkv = random_qkv(1, 5, 2, 64).requires_grad_()
     out, lse = operator.packed_forward(qkv, True, False)
     assert out.requires_grad and not lse.requires_grad
-    torch.library.opcheck(operator.packed_forward, (qkv, True, False))
     separate = tuple(x.detach().requires_grad_() for x in qkv.unbind(2))
-    torch.library.opcheck(operator.separate_forward, (*separate, True, False))
     checks = ("test_schema", "test_faketensor")
+    opcheck = torch.library.opcheck
+    opcheck(operator.packed_forward, (qkv, True, False))
+    opcheck(operator.separate_forward, (*separate, True, False), test_utils=checks)
     given = (torch.randn_like(out), qkv.detach(), out.detach(), lse, True, False)
-    torch.library.opcheck(operator.packed_backward, given, test_utils=checks)
+    opcheck(operator.packed_backward, given, test_utils=checks)
     given = (given[0], *(x.detach() for x in separate), *given[2:])
-    torch.library.opcheck(operator.separate_backward, given, test_utils=checks)
+    opcheck(operator.separate_backward, given, test_utils=checks)
     (grad,) = torch.autograd.grad(out.square().sum(), qkv, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         grad.sum().backward()
-
-
-def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: ModuleType) -> None:
-    qkv = random_qkv(1, 37, 2, 64).requires_grad_()
-    grads = []
-    for unpack in (lambda x: x, torch.clone):
-        with torch.autograd.graph.saved_tensors_hooks(torch.clone, unpack):
-            out, _ = operator.packed_forward(qkv, True, False)
-        grads += torch.autograd.grad(out, qkv, torch.ones_like(out))
-    assert torch.equal(*grads)
 
 
 @pytest.mark.parametrize(
     ("head_dim", "seq_len", "deterministic", "kernels"),
     [
         (64, 100, False, PLAIN),
-        (64, 520, False, f"forward {SHARED}"),
         (80, 520, False, f"forward {SHARED}"),  # shared out
         (64, 520, True, WHOLE),
         (160, 70, False, WIDE),
-        (256, 70, True, "forward queries wide"),
     ],
 )
 def test_later_calls_are_launched_from_cpp_with_their_own_tensors(
