@@ -83,7 +83,7 @@ def test_a_run_without_room_is_out_of_memory(measured: Measured) -> None:
     [
         ("import ctypes; ctypes.string_at(0)", "crashed: ended by signal SIGSEGV"),
         ("import os; os.write(2, b'I give up'); os._exit(3)", "ended with status 3: I give up"),
-        ("raise SystemExit('I give up')", "ended with status 1: I give up"),
+        ("raise SystemExit('I give up')", "ended with status 1: SystemExit: I give up"),
     ],
 )
 def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(

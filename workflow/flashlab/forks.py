@@ -1,10 +1,9 @@
 """A process for each run, forked by a server that has its imports, or by a new interpreter.
 
-The server is the standard library's: for each connection it forks a keeper. The keeper forks the
-run, which has the connection to talk with the caller, and says there how that ended. It kills it
-where the caller goes first, with everything that it has started. Without a server the keeper is a
-new interpreter. A server ends with the process that it serves; it runs no threads of its own, since
-a fork has none of them.
+The server forks a keeper for each connection. The keeper forks the run, which has the connection to
+talk with the caller, and says there how that ended. It kills it where the caller goes first, with
+everything that it has started. Without a server the keeper is a new interpreter. A server ends with
+the process that it serves; it runs no threads of its own, since a fork has none of them.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import shutil
 import signal
 import socket
-import socketserver
 import subprocess
 import sys
 import tempfile
@@ -31,21 +30,18 @@ from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
 from flashlab.files import socket_address
 from flashlab.plan.watching import POLL_SECONDS, has_ended
 
-START_SECONDS = 120.0
-"""Seconds to wait for a server to import its modules before doing without it."""
+FORK = get_context("fork")
 
-ORDER_SECONDS = 5.0
-"""Seconds to wait for an order."""
-
-LEAVE_SECONDS = 1.0
-"""Seconds that what a run has started may take to end after it."""
+START_SECONDS, ORDER_SECONDS, LEAVE_SECONDS = 120.0, 5.0, 1.0
+"""Seconds to wait for a server to import its modules, before doing without it; for an order; and
+for what a run has started to end after it."""
 
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl: descendants whose parent has ended become children."""
@@ -71,24 +67,17 @@ def send(connection: socket.socket, message: Mapping[str, object]) -> None:
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def receive(connection: socket.socket) -> dict[str, Any] | None:
-    """The next line as a JSON object; None where the other end closed first."""
+def receive(connection: socket.socket, seconds: float | None = None) -> dict[str, Any] | None:
+    """The next line as a JSON object, None where the other end is closed; TimeoutError."""
     line = b""
-    while not line.endswith(b"\n"):
-        seen = connection.recv(2**16, socket.MSG_PEEK)  # what follows the line is another message
-        if not seen:
-            return None
-        line += connection.recv(seen.find(b"\n") + 1 or len(seen))
-    message: dict[str, Any] = json.loads(line)
-    return message
-
-
-def _ordered(connection: socket.socket) -> dict[str, Any] | None:
-    """The order that comes first on a connection; None where it is closed at once."""
-    connection.settimeout(ORDER_SECONDS)
-    order = receive(connection)
-    connection.settimeout(None)
-    return order
+    connection.settimeout(seconds)
+    with suppress(ConnectionError):
+        while seen := connection.recv(2**16, socket.MSG_PEEK):
+            line += connection.recv(seen.find(b"\n") + 1 or len(seen))  # the rest is the next's
+            if line.endswith(b"\n"):
+                connection.settimeout(None)
+                return dict(json.loads(line))
+    return None
 
 
 # The run and its keeper
@@ -107,28 +96,30 @@ def _call(function: Callable[..., object], arguments: Sequence[Any]) -> None:
         threading.Thread(target=watch, daemon=True).start()
         function(*arguments)
         status = 0
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        if isinstance(ended.code, str):
-            print(ended.code, file=sys.stderr)
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        if isinstance(error, SystemExit) and isinstance(error.code, int):
+            status = error.code
     finally:
         with suppress(OSError):
             sys.stdout.flush()
-            sys.stderr.flush()
         os._exit(status)  # waits for no thread
 
 
 def forked(function: Callable[..., object], *arguments: Any) -> ForkProcess:
     """Call a function in a fork that dies with this process."""
-    process = get_context("fork").Process(target=_call, args=(function, arguments))
+    process = FORK.Process(target=_call, args=(function, arguments))
     process.start()
     return process
 
 
+def become(command: list[str], _: socket.socket) -> None:
+    """Run a program in the place of a function, without its connection."""
+    os.execvp(command[0], command)
+
+
 def _run(connection: socket.socket, order: Mapping[str, Any]) -> None:
-    """Take the order's folder, environment and output; call its function, or become its command."""
+    """Take an order's folder, environment and output, and call its function."""
     if order["log"] is not None:
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for stream in (1, 2):
@@ -136,10 +127,7 @@ def _run(connection: socket.socket, order: Mapping[str, Any]) -> None:
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])
-    if order["command"]:
-        os.execvp(order["command"][0], order["command"])
-    module, _, name = order["function"].partition(":")
-    getattr(importlib.import_module(module), name)(*order["arguments"], connection)
+    pkgutil.resolve_name(order["function"])(*order["arguments"], connection)
 
 
 def _end_descendants() -> list[str]:
@@ -164,7 +152,7 @@ def _keep(connection: socket.socket, order: Mapping[str, Any]) -> None:
     poll.register(run.sentinel, select.POLLIN)
     while run.is_alive():
         # Looks again after a while: what the run left behind may hold its sentinel open.
-        if any(file == connection.fileno() for file, _ in poll.poll(POLL_SECONDS * 1e3)):
+        if connection.fileno() in dict(poll.poll(POLL_SECONDS * 1e3)):
             for process in psutil.Process().children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -184,14 +172,10 @@ def hold_gpus() -> subprocess.Popen[bytes] | None:
     H100s. The program is one of its own, since no fork survives an open GPU; it ends at its next
     line once nobody can read that.
     """
-    nothing = subprocess.DEVNULL
-    try:
-        return subprocess.Popen(
-            HOLDS_GPUS, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing,
-            start_new_session=True
-        )  # fmt: skip
-    except OSError:
-        return None
+    files: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with suppress(OSError):
+        return subprocess.Popen(HOLDS_GPUS, stdout=subprocess.PIPE, start_new_session=True, **files)
+    return None
 
 
 def open_devices() -> list[str]:
@@ -216,40 +200,19 @@ def preload(modules: Iterable[str]) -> None:
     gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
 
 
-class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks keepers for callers of one user until the process that it serves has ended."""
-
-    max_children = 1000
-
-    def __init__(self, listener: int, serves: psutil.Process) -> None:
-        super().__init__("", socketserver.BaseRequestHandler, bind_and_activate=False)
-        self.socket.close()
-        self.socket, self._serves = socket.socket(fileno=listener), serves
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Import what a run needs, and fork its keeper."""
-        if order := _ordered(request):
-            preload(order["modules"])
-            super().process_request(request, order)
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Keep the run, in a fork; in place of the caller's address it has the order."""
-        self.socket.close()
-        _keep(request, client_address)
-
-    def service_actions(self) -> None:
-        """Reap keepers, and leave with the process served; called at each poll."""
-        super().service_actions()
-        if has_ended(self._serves):
-            sys.exit()
-
-
-def _serve(path: str, listener: str, serves: str, *modules: str) -> None:
-    """Import modules while callers wait in line, then serve."""
+def _serve(listener: socket.socket, path: str, serves: str, *modules: str) -> None:
+    """Import modules while callers wait in line, then fork keepers until a process has ended."""
+    os.register_at_fork(after_in_child=listener.close)
+    holder = hold_gpus()
     try:
-        server, holder = _Server(int(listener), psutil.Process(int(serves))), hold_gpus()
+        served = psutil.Process(int(serves))
         preload(modules)
-        server.serve_forever(POLL_SECONDS)
+        while not has_ended(served):
+            if select.select([listener], [], [], POLL_SECONDS)[0]:
+                with listener.accept()[0] as connection, suppress(Exception):  # of nonsense
+                    if order := receive(connection, ORDER_SECONDS):
+                        preload(order["modules"])
+                        FORK.Process(target=_keep, args=(connection, order)).start()
     finally:
         shutil.rmtree(os.path.dirname(path), ignore_errors=True)
     del holder
@@ -258,20 +221,107 @@ def _serve(path: str, listener: str, serves: str, *modules: str) -> None:
 # The caller
 
 
+def _interpreter(
+    given: socket.socket, environment: Mapping[str, str], log: IO[Any] | None, *arguments: object
+) -> subprocess.Popen[bytes]:
+    """This module in a new interpreter, in a session of its own, with a socket that it is given."""
+    command = [sys.executable, "-m", __name__, *map(str, (given.fileno(), *arguments))]
+    files: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+    files |= {"pass_fds": [given.fileno()], "start_new_session": True}
+    return subprocess.Popen(command, env={**environment}, **files)
+
+
+class Server:
+    """The server that forks for a process and what it starts, in a folder of this user's alone."""
+
+    def __init__(self, serves: int, environment: Mapping[str, str], modules: Sequence[str]) -> None:
+        self.path = Path(tempfile.gettempdir(), f"flashlab-{os.getuid()}-{serves}", "warm")
+        self._arguments, self._environment = [self.path, serves, *modules], environment
+
+    def connect(self) -> socket.socket | None:
+        """A connection to it, even as it imports; it is started if it is not there.
+
+        None on macOS, whose libraries do not survive a fork; and, with a word, if it cannot start.
+        """
+        if sys.platform != "linux":
+            return None
+        folder, connection = self.path.parent, socket.socket(socket.AF_UNIX)
+        try:
+            folder.mkdir(0o700, exist_ok=True)
+            status = folder.lstat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                raise PermissionError(f"{folder} is not this user's alone")
+            with open(folder / "lock", "a") as lock, socket_address(self.path) as address:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be starting it
+                if connection.connect_ex(address):
+                    self._start(address)
+                    connection.connect(address)
+            return connection
+        except OSError as error:
+            print(f"no warm start: {error}", file=sys.stderr)
+            connection.close()
+            return None
+
+    def _start(self, address: str) -> None:
+        self.path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listener, open(f"{address}.log", "ab") as log:
+            listener.bind(address)
+            listener.listen(1000)
+            _interpreter(listener, self._environment, log, *self._arguments)
+
+
 class Child:
-    """A run, by the connection on which its function and then its keeper speak, in JSON lines.
+    """A function's call in a process of its own, and the connection with it, in JSON lines.
 
     `left` names the processes that it left running, which were ended after it; `is_warm` says
     whether a server has forked it.
     """
 
+    left: Sequence[str] = ()
+    _status: int | None = None
+    _keeper: subprocess.Popen[bytes] | None = None
+
     def __init__(
-        self, connection: socket.socket, keeper: subprocess.Popen[bytes] | None = None
+        self,
+        function: str,
+        arguments: Sequence[object],
+        environment: Mapping[str, str],
+        log: Path | None = None,
+        server: Server | None = None,
+        modules: Sequence[str] = (),
     ) -> None:
-        self._connection, self._keeper = connection, keeper
-        self.is_warm = keeper is None
-        self._status: int | None = None
-        self.left: Sequence[str] = ()
+        """Call a function; ChildProcessError where Python does not start.
+
+        Args:
+            function: its name, ``module:function``.
+            arguments: its arguments, as JSON; the last is the socket that leads here.
+            environment: all of its environment variables.
+            log: file that its output is appended to; it goes where ours does without one.
+            server: what forks it; a new interpreter does without one, or where it does not start.
+            modules: what the server imports beforehand.
+        """
+        order: dict[str, Any] = {
+            **{"function": function, "arguments": [*arguments], "environment": {**environment}},
+            **{"folder": os.getcwd(), "modules": [*modules], "log": log and str(log.absolute())},
+        }
+        self.is_warm = bool(server and self._begins(server.connect(), order))
+        if not self.is_warm:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._keeper = _interpreter(theirs, environment, None)
+            if not self._begins(ours, order):
+                raise ChildProcessError(f"{sys.executable} does not start")
+
+    def _begins(self, connection: socket.socket | None, order: Mapping[str, Any]) -> bool:
+        """Order a run of a keeper or a server; False where that ends before the run begins."""
+        if connection:
+            self._connection = connection
+            with suppress(ConnectionError, TimeoutError):
+                send(connection, order)
+                if receive(connection, START_SECONDS) is not None:
+                    return True
+            connection.close()
+        return False
 
     def say(self, message: Mapping[str, object]) -> None:
         """Send a message to the function; one that has ended is met by `answer`."""
@@ -283,17 +333,13 @@ class Child:
 
         TimeoutError where there is none within `seconds`.
         """
-        if self._status is not None:
-            return None
-        self._connection.settimeout(seconds)
-        message = None
-        with suppress(ConnectionError):
-            message = receive(self._connection)
-        if message is None:  # the keeper itself was killed, and the run dies with it
-            message = {ENDED: -signal.SIGKILL, "left": []}
-        if ENDED not in message:
-            return message
-        self._status, self.left = message[ENDED], message["left"]
+        if self._status is None:
+            message = receive(self._connection, seconds)
+            if message is not None and ENDED not in message:
+                return message
+            # A keeper that was killed itself has no last message, and the run dies with it.
+            last = message or {ENDED: -signal.SIGKILL, "left": []}
+            self._status, self.left = last[ENDED], last["left"]
         return None
 
     def wait(self, seconds: float | None = None) -> int | None:
@@ -317,113 +363,15 @@ class Child:
         self._connection.close()
 
 
-def _started(
-    arguments: Sequence[str], environment: Mapping[str, str], **more: Any
-) -> subprocess.Popen[bytes]:
-    """This module in a new interpreter, in a session of its own."""
-    command, nothing = [sys.executable, "-m", __name__, *arguments], subprocess.DEVNULL
-    return subprocess.Popen(
-        command, env=dict(environment), stdin=nothing, start_new_session=True, **more
-    )
-
-
-class Server:
-    """The server that forks for a process and what it starts, in a folder of this user's alone."""
-
-    def __init__(self, serves: int, environment: Mapping[str, str], modules: Sequence[str]) -> None:
-        self.path = Path(tempfile.gettempdir(), f"flashlab-{os.getuid()}-{serves}", "warm")
-        self._arguments, self._environment = [str(serves), *modules], environment
-
-    def connect(self) -> socket.socket | None:
-        """A connection to it, even as it imports; it is started if it is not there.
-
-        None, and a word, if it cannot be.
-        """
-        folder, connection = self.path.parent, socket.socket(socket.AF_UNIX)
-        try:
-            folder.mkdir(0o700, exist_ok=True)
-            status = folder.lstat()
-            if status.st_uid != os.getuid() or status.st_mode & 0o077:
-                raise PermissionError(f"{folder} is not this user's alone")
-            with open(folder / "lock", "a") as lock, socket_address(self.path) as address:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be starting it
-                if connection.connect_ex(address):
-                    self._start(address)
-                    connection.connect(address)
-            return connection
-        except OSError as error:
-            print(f"no warm start: {error}", file=sys.stderr)
-            connection.close()
-            return None
-
-    def _start(self, address: str) -> None:
-        self.path.unlink(missing_ok=True)
-        with (
-            socket.socket(socket.AF_UNIX) as listener,
-            self.path.with_name("log").open("ab") as log,
-        ):
-            listener.bind(address)
-            listener.listen(_Server.max_children)
-            given = [str(self.path), str(listener.fileno()), *self._arguments]
-            files = {"stdout": log, "stderr": log, "pass_fds": [listener.fileno()]}
-            _started(given, self._environment, **files)
-
-
-def _has_begun(connection: socket.socket, order: Mapping[str, Any]) -> bool:
-    """Order a run of a keeper or a server; False where that ends before the run begins."""
-    with suppress(ConnectionError, TimeoutError):
-        connection.settimeout(START_SECONDS)
-        send(connection, order)
-        if receive(connection) is not None:
-            return True
-    connection.close()
-    return False
-
-
-def start(
-    function: str,
-    arguments: Sequence[object],
-    environment: Mapping[str, str],
-    log: Path | None = None,
-    server: Server | None = None,
-    modules: Sequence[str] = (),
-    command: Sequence[str] = (),
-) -> Child:
-    """Call a function (`module:name`) in a process of its own, with its connection at the end.
-
-    Args:
-        function: its name, called with `arguments`, of which JSON must be able to tell.
-        arguments: its arguments but for the last, the socket that leads to the caller.
-        environment: all environment variables of the process.
-        log: file that its output is appended to; the caller's own output without one.
-        server: what forks it; a new interpreter without one, or where it does not start.
-        modules: what the server imports beforehand.
-        command: a program that is run in place of the function.
-    """
-    order: dict[str, Any] = {
-        **{"function": function, "arguments": list(arguments), "command": list(command)},
-        **{"environment": dict(environment), "folder": os.getcwd(), "modules": list(modules)},
-        "log": None if log is None else str(log.absolute()),
-    }
-    if server and (connection := server.connect()) and _has_begun(connection, order):
-        return Child(connection)
-    connection, theirs = socket.socketpair()
-    with theirs:
-        keeper = _started([str(theirs.fileno())], environment, pass_fds=[theirs.fileno()])
-    if _has_begun(connection, order):
-        return Child(connection, keeper)
-    raise ChildProcessError(f"{sys.executable} does not start")
-
-
 def main() -> None:
-    """Keep one run (``FILE``), or serve a process at a path (``PATH FILE PID MODULE...``)."""
-    first, *rest = sys.argv[1:]
-    if rest:
-        return _serve(first, *rest)
-    connection = socket.socket(fileno=int(first))
-    connection.set_inheritable(False)
-    if order := _ordered(connection):
-        _keep(connection, order)
+    """Keep one run (``FILE``), or serve a process at a path (``FILE PATH PID MODULE...``)."""
+    file, *serving = sys.argv[1:]
+    given = socket.socket(fileno=int(file))
+    given.set_inheritable(False)
+    if serving:
+        _serve(given, *serving)
+    elif order := receive(given, ORDER_SECONDS):
+        _keep(given, order)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from flashlab.benchmarks.implementations import (
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
-from flashlab.forks import START_SECONDS, Child, signal_name, start
+from flashlab.forks import START_SECONDS, Child, signal_name
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import identified, job_environment
 from flashlab.usage import UsageError
@@ -136,7 +136,7 @@ def check(
         with tempfile.NamedTemporaryFile() as trace:
             given = [(dtype, asdict(shape)) for dtype, shape in left]
             arguments = [str(kernel), benchmark.name, device, trace.name, given]
-            child = start("flashlab.checking.worker:follow", arguments, variables)
+            child = Child("flashlab.checking.worker:follow", arguments, variables)
             try:
                 for name, seconds in (("torch", START_SECONDS), (kernel, timeout_s)):
                     if failed := _answer(child, seconds, trace.name, kernel):

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from flashlab.benchmarks.implementations import Implementation, implementation_o
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import write_json
-from flashlab.forks import Child, Server, signal_name, start
+from flashlab.forks import Child, Server, signal_name
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervised import Section, refused, refused_for
 from flashlab.plan import identity
@@ -41,7 +42,7 @@ from flashlab.records import (
 from flashlab.runs import Run
 from flashlab.usage import require_torch
 
-CEILINGS_TIMEOUT_SECONDS = 300.0
+CEILINGS_PROTOCOL = {"timeout_s": 300.0}
 
 MEASURING = "flashlab.measuring.child"
 OPERATORS = "flashlab.measuring.operators"
@@ -83,8 +84,7 @@ def job_environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(search))),
         "OMP_NUM_THREADS": str(machine.cpu_count()),
         "OMP_WAIT_POLICY": "passive",
-        "MALLOC_MMAP_THRESHOLD_": str(KEPT_BYTES),
-        "MALLOC_TRIM_THRESHOLD_": str(KEPT_BYTES),
+        **dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(KEPT_BYTES)),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1",
         "KINETO_LOG_LEVEL": "6",
@@ -92,14 +92,8 @@ def job_environment() -> dict[str, str]:
 
 
 def server_of(pid: int | None) -> Server | None:
-    """The server of forks that ends with a process, such as a Snakemake call.
-
-    None where measuring starts in a new interpreter: without such a process, and on macOS, whose
-    libraries do not survive a fork.
-    """
-    if pid is None or sys.platform != "linux":
-        return None
-    return Server(pid, job_environment(), (MEASURING, *LAZY))
+    """The server of forks that ends with a process, such as a Snakemake call; None without one."""
+    return None if pid is None else Server(pid, job_environment(), (MEASURING, *LAZY))
 
 
 def start_server(pid: int) -> None:
@@ -115,29 +109,23 @@ def start_measuring(
     answer: Path,
     errors: Path,
 ) -> Child:
-    """Start measuring an order in a process of its own.
+    """Start measuring an order in a process of its own, in a fork of the server if there is one.
 
-    Args:
-        server: what forks it; a new interpreter without one.
-        order: what to measure, with the modules that are worth importing ahead of it; one whose
-            kernels are `counted` runs under Nsight Compute, profiled whole and without a channel.
-        variables: environment variables that confine the process to its device.
-        answer: file that the process writes its answer to; Nsight Compute's table lies beside it.
-        errors: file that its output is appended to.
-
-    NsightError where Nsight Compute is asked for and not on PATH.
+    The order has the modules that are worth importing ahead of it; one whose kernels are `counted`
+    runs under Nsight Compute, profiled whole and without a channel (NsightError where that is not
+    on PATH). `variables` of the environment confine the process to its device. It writes its answer
+    to a file, with Nsight Compute's table beside it, and appends its output to `errors`.
     """
     environment = {**job_environment(), **variables}
-    if "counted" in order:
-        if shutil.which(nsight.PROGRAM) is None:
-            raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH")
-        program = [sys.executable, "-m", "flashlab.measuring.counters", json.dumps(order)]
-        log = str(answer.with_suffix(".csv"))
-        command = nsight.command(log, [*program, str(answer)], order["counted"])
-        return start("", (), environment, errors, command=command)
-    modules = [*filter(None, [order.get("measure")]), *order.get("preloads", ())]
-    arguments = [order, str(answer)]
-    return start(f"{MEASURING}:answer", arguments, environment, errors, server, modules)
+    if "counted" not in order:
+        modules = [*filter(None, [order.get("measure")]), *order.get("preloads", ())]
+        given = [order, str(answer)]
+        return Child(f"{MEASURING}:answer", given, environment, errors, server, modules)
+    if shutil.which(nsight.PROGRAM) is None:
+        raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH")
+    program = [sys.executable, "-m", "flashlab.measuring.counters", json.dumps(order), str(answer)]
+    command = nsight.command(str(answer.with_suffix(".csv")), program, order["counted"])
+    return Child("flashlab.forks:become", [command], environment, errors)
 
 
 # Waiting for it
@@ -145,31 +133,28 @@ def start_measuring(
 
 def count_oom_kills() -> int:
     """The number of processes that Linux has killed for memory since boot; 0 if it is unknown."""
-    try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+    with suppress(OSError, ValueError):
+        counts = Path("/proc/vmstat").read_text().split()
+        return int(counts[counts.index("oom_kill") + 1])
+    return 0
 
 
 def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[str, Any]:
     """Status and message of a measuring process that died before it could answer.
 
-    Raises:
-        MeasuringError: it ended for a reason other than the kernel.
+    MeasuringError where it ended for a reason other than the kernel.
     """
+    name = signal_name(returncode)
+    if name == "SIGKILL" and oom_kills:
+        return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
+    if name in OWN_SIGNALS:
+        return {"status": "error", "message": f"crashed: ended by signal {name}"}
     if returncode < 0:
-        name = signal_name(returncode)
-        if name == "SIGKILL" and oom_kills:
-            return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
-        if name in OWN_SIGNALS:
-            return {"status": "error", "message": f"crashed: ended by signal {name}"}
         raise MeasuringError(
             f"the measuring process was ended from outside, by signal {name}; nothing is recorded, "
             "and the next call measures it"
         )
-    last = errors.read_text(errors="replace").strip().splitlines()[-1:]
-    text = last[0] if last else "no message"
+    text = (errors.read_text(errors="replace").strip() or "no message").splitlines()[-1]
     if returncode == os.EX_OSERR:
         raise MeasuringError(
             f"the machine failed the measuring process: {text}; nothing is recorded. Temporary "
@@ -193,28 +178,22 @@ def _follow(
         while time.monotonic() < deadline:
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
-            try:
-                message = started.answer(POLL_SECONDS)
-            except TimeoutError:
-                continue
-            if message is None:
-                return started.wait(), sections
-            now = time.monotonic()
-            if message:
-                timed, is_filled = message["samples"], bool(message["is_filled"])
-                sections.append(Section(now - begin, timed, is_filled))
-            begin = now
+            with suppress(TimeoutError):
+                if (message := started.answer(POLL_SECONDS)) is None:
+                    return started.wait(), sections
+                now = time.monotonic()
+                if message:
+                    sections.append(Section(now - begin, message["samples"], message["is_filled"]))
+                begin = now
         return None, sections
     finally:
         started.kill()
 
 
-def _run_child(
-    order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
-) -> dict[str, Any]:
+def _run_child(order: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
     """Run the measuring process to its end, its time-out, or the workflow's death."""
-    workflow = workflow_process()
-    before = count_oom_kills()
+    workflow, before = workflow_process(), count_oom_kills()
+    timeout_s = order["protocol"]["timeout_s"]
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
@@ -239,34 +218,29 @@ def _run_child(
 
 
 def _count(
-    benchmark: Benchmark,
-    device: str,
-    order: Mapping[str, Any],
-    variables: Mapping[str, str],
-    timeout_s: float,
+    benchmark: Benchmark, order: Mapping[str, Any], variables: Mapping[str, str]
 ) -> dict[str, Any]:
     """The counters of a run's passes as metrics; a status and a message where there are none."""
+    device = order["run"]["device"]
+    names = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
+    further = {"part": OPERATORS} if device == "cpu" else {"counted": names}
     try:
-        if device == "cpu":
-            reply = _run_child({**order, "part": OPERATORS}, variables, timeout_s)
-        else:
-            names = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
-            reply = _run_child({**order, "counted": names}, variables, timeout_s)
-            nsight.check_permission(reply.get("counters_log", ""))
-        if reply["status"] != "ok":
-            return reply
-        if device != "cpu":
-            passes = nsight.read_passes(reply["counters_log"], names, reply["passes"])
-            counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
-            reply |= {"counted": counted, "details": {"kernels": passes}}
+        reply = _run_child({**order, **further}, variables)
+        log = reply.pop("counters_log", "")
+        nsight.check_permission(log)
+        if reply["status"] == "ok" and device != "cpu":
+            passes = nsight.read_passes(log, names, reply["passes"])
+            reply["counted"] = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
+            reply["details"] = {"kernels": passes}
     except nsight.NsightError as error:
         return {"status": "error", "message": str(error)}
-    metrics = {
-        metric.name: {"value": reply["counted"][name][metric.quantity.name]}
-        for name, declared in benchmark.counters_on(device).items()
-        for metric in declared
-    }
-    return {**reply, "metrics": metrics}
+    if reply["status"] == "ok":
+        reply["metrics"] = {
+            metric.name: {"value": reply["counted"][name][metric.quantity.name]}
+            for name, declared in benchmark.counters_on(device).items()
+            for metric in declared
+        }
+    return reply
 
 
 def identified(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
@@ -298,24 +272,19 @@ def measure_run(
     output: Path,
     card: int | None = None,
 ) -> Record:
-    """Measure `run` in a process of its own and write its record to `output`.
+    """Measure `run` in a process of its own, write its record to `output` and return it.
 
     Under the protocol ``counters`` its passes are counted: on a GPU by Nsight Compute, on a CPU by
     PyTorch's profiler. The device, of several GPUs that of the number `card` counted round, is
-    claimed for as long as the process runs; waiting for it is not part of the time limit. Returns
-    the record.
+    claimed for as long as the process runs; waiting for it is not part of the time limit.
 
-    Raises:
-        WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
-        MeasuringError: the machine kept it from being measured; nothing is written.
-        OSError: the record cannot be written; nothing half written is left.
+    Nothing is written where this raises: WorkflowGoneError, as the Snakemake call that ordered the
+    run has ended; MeasuringError, as the machine kept it from being measured; OSError.
     """
     order = {
         "run": {**run.to_row(), "inputs": implementation.form(benchmark, protocol["name"])},
-        "protocol": dict(protocol),
-        "measure": benchmark.measure,
-        "kernel": str(implementation.path),
-        "preloads": implementation.preloads,
+        **{"protocol": dict(protocol), "measure": benchmark.measure},
+        **{"kernel": str(implementation.path), "preloads": implementation.preloads},
     }
     surroundings = machine.surroundings()  # while another run has the device
     with claimed(run.device, card) as confined:
@@ -323,29 +292,16 @@ def measure_run(
         # Read before the run, since a GPU that crashed may no longer tell its name.
         known = identified(run.device, variables) | surroundings
         started, order["surroundings"] = _now(), known
-        if protocol["name"] == COUNTERS:
-            reply = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
-        else:
-            reply = _run_child(order, variables, protocol["timeout_s"])
+        is_counted = protocol["name"] == COUNTERS
+        reply = _count(benchmark, order, variables) if is_counted else _run_child(order, variables)
         if reply["status"] == "error":
             identified(run.device, variables)  # a GPU that is lost has made the error
-        ended = _now()
-    record = Record(
-        benchmark=benchmark.name,
-        run=run,
-        status=reply["status"],
-        message=reply["message"],
-        protocol=protocol,
-        metrics=read_metrics(reply.get("metrics", {})),
-        gate=reply.get("gate"),
-        warnings=tuple(reply.get("warnings", ())),
-        environment=reply.get("environment") or known,
-        sources=sources,
-        started=started,
-        ended=ended,
-        details=reply.get("details"),
-        curves=reply.get("curves", {}),
-    )
+        stated: dict[str, Any] = {"started": started, "ended": _now()}
+    stated |= {key: reply.get(key) for key in ("status", "message", "gate", "details")}
+    stated |= {"warnings": tuple(reply.get("warnings", ())), "curves": reply.get("curves", {})}
+    stated |= {"environment": reply.get("environment") or known, "sources": sources}
+    metrics = read_metrics(reply.get("metrics", {}))
+    record = Record(benchmark.name, run, protocol=protocol, metrics=metrics, **stated)
     write_record(output, record)
     return record
 
@@ -364,11 +320,10 @@ def _refuse_other_device(planned: str | None, device: str) -> None:
 
 
 def measure(order: Mapping[str, Any], output: Path) -> None:
-    """Measure a run and write its record.
+    """Measure a run and write its record, whose name is that of all that decides its numbers.
 
-    Args:
-        order: the run with its benchmark, protocol and process, and the device it is planned for.
-        output: the record, whose name is that of the run and all that decides its numbers.
+    The order has the run with its benchmark, protocol and process, and the device it is planned
+    for.
 
     Raises:
         MeasuringError: its code or versions have changed since it was planned.
@@ -386,28 +341,22 @@ def measure(order: Mapping[str, Any], output: Path) -> None:
             f"{output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
         )
-    sources = identity.sources(decided_by, implementation)
-    record = measure_run(
-        benchmark, run, protocol, implementation, sources, output, order.get("card")
-    )
+    sources, card = identity.sources(decided_by, implementation), order.get("card")
+    record = measure_run(benchmark, run, protocol, implementation, sources, output, card)
     print(f"{run}: {record.status}" + (f": {record.message}" if record.message else ""))
 
 
 def measure_ceilings(device: str, device_name: str | None, output: Path) -> None:
     """Measure the device's ceilings in a process of its own and write them to `output`.
 
-    Raises:
-        WorkflowGoneError: the Snakemake call that ordered it has ended; nothing is written.
-        MeasuringError: the process failed or took too long.
-        MachineError: they were planned for another device.
-        ModuleNotFoundError: torch is not installed.
+    It raises what `measure` and `measure_run` raise.
     """
     require_torch()
     _refuse_other_device(device_name, device)
     with claimed(device) as variables:
         started, known = _now(), identified(device, variables) | machine.surroundings()
-        order = {"ceilings": device, "surroundings": known}
-        reply = _run_child(order, variables, CEILINGS_TIMEOUT_SECONDS)
+        order = {"ceilings": device, "surroundings": known, "protocol": CEILINGS_PROTOCOL}
+        reply = _run_child(order, variables)
     if "message" in reply:
         raise MeasuringError(f"the ceilings could not be measured: {reply['message']}")
     write_json(output, {"version": 1, "device": device, **reply, "started": started})
