@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import json
 import logging
 import os
+import pkgutil
 import select
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,7 @@ BESIDE = dict(tables=("comparisons.csv", "estimates.csv"), figures=("overview",)
 """Files and folders that a command makes beside its ``--output``."""
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
+FLAG: Mapping[str, Any] = {"action": "store_true"}
 NAME: Mapping[str, Any] = {"metavar": "NAME"}
 SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
 DTYPES: Mapping[str, Any] = {"choices": ("float16", "bfloat16", "float32")}
@@ -107,16 +108,7 @@ SHAPE = {
 STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
 SIDE = "`local`, a recorded dataset, a folder of records or a git revision measured here"
 
-FLAGS = {
-    "--fail-fast": "end at the first case that fails",
-    "--records": "the measured records, too",
-    "--yes": "delete it",
-    "hw4 --json": "print the times as JSON, in seconds",
-}
-"""Options without a value, and what each asks for."""
-
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
-    **{name: {"action": "store_true", "help": asked} for name, asked in FLAGS.items()},
     "--benchmark": {"default": "attention", "help": "benchmark (attention)"},
     "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
     "--config": "the resolved configuration",
@@ -126,6 +118,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         DTYPES, help="number format of the inputs (float16 on a GPU, float32 on a CPU)"
     ),
     "--entry": {"type": json.loads, "required": True, "help": "what it is, JSON"},
+    "--fail-fast": {**FLAG, "help": "end at the first case that fails"},
     "--fail-on": {
         **{**SEVERAL, "choices": ("slower", "worse", "failed", "inconclusive")},
         "help": "exit with status 1 if any run has this verdict; may be repeated",
@@ -148,6 +141,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
     "--pdf": "PDF to write",
     "--plan": "the sides, JSON",
+    "--records": {**FLAG, "help": "the measured records, too"},
     "--results": "folder of the dataset, with its plan",
     "--seconds": dict(type=seconds, default=20.0, help="how long to measure each shape (20)"),
     "--seed": {"type": int, "default": 0, "help": "seed of the values (0)"},
@@ -156,6 +150,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--summary": "CSV file to write",
     "--tables": "folder of all tables",
     "--timeout": dict(SECONDS, default=60.0, help="limit of a kernel's import and each step (60)"),
+    "--yes": {**FLAG, "help": "delete it"},
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
     "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
     "folder": {"type": Path, "metavar": "FOLDER", "help": "the submission, or its archive"},
@@ -176,6 +171,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "check --dtype": dict(DTYPES, action="append", help="this and not all; may be repeated"),
     "check --timeout": dict(SECONDS, default=60.0, help="limit of its import and each case (60)"),
     "check name": dict(NAME, help="its NAME in kernels/ or kernels/ladder/, or the path of a file"),
+    "hw4 --json": {**FLAG, "help": "print the times as JSON, in seconds"},
     "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),
     "verify --order": {"type": Path, "help": "what a Snakemake call is to verify, JSON"},
     "verify --pdf": {"type": Path, "metavar": "PATH", "help": "the report"},
@@ -255,13 +251,6 @@ def _is_unread() -> bool:
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
 
 
-def _imported(command: str) -> Callable[..., int | None]:
-    """The function of a ``module:name``, which options may follow."""
-    module, _, function = command.partition(" ")[0].partition(":")
-    imported: Callable[..., int | None] = getattr(importlib.import_module(module), function)
-    return imported
-
-
 def _run(name: str, options: Mapping[str, Any]) -> int:
     """Run a command, with the package's warnings on standard error, each once; its exit status."""
     if name not in MEASURING:
@@ -272,10 +261,10 @@ def _run(name: str, options: Mapping[str, Any]) -> int:
     handler.addFilter(lambda record: first.setdefault(record.getMessage(), record) is record)
     logger.addHandler(handler)
     try:
-        function = _imported(COMMANDS[name])
+        function = pkgutil.resolve_name(COMMANDS[name].split()[0])
         if name in OF_RECORDS:
             refuse_changed(options["results"], OF_RECORDS[name])
-        status = function(*options.values()) or 0
+        status: int = function(*options.values()) or 0
     finally:
         logger.removeHandler(handler)
     if name in DIGESTED:

@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from time import monotonic
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -32,22 +32,20 @@ REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n 
 
 
 class LogHandler(LogHandlerBase):
-    """Prints the lines of `flashlab.terminal.progress`; with ``--verbose``, Snakemake's own."""
+    """Prints the lines of `flashlab.terminal.lines`; with ``--verbose``, Snakemake's own."""
 
     # Snakemake's own filter heeds --quiet, and its formatter words what is not worded here.
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
     writes_to_stream = property(lambda self: not self.common_settings.verbose)
 
     def __post_init__(self) -> None:
-        from flashlab.measuring.devices import is_claimed
-        from flashlab.terminal.progress import CallProgress
+        from flashlab.terminal.lines import Call
 
         settings, before = self.common_settings, sys.excepthook
-        self._call = CallProgress(Path(), is_claimed, settings.dryrun)
+        self._call, self._over = Call(settings.dryrun), settings.verbose
         self._stream = sys.stdout if settings.stdout else sys.stderr
         plain = settings.nocolor or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         self._shows_steps = self._stream.isatty() and not plain
-        self._withheld, self._over = list[str](), settings.verbose
         # No traceback when the user interrupts the call.
         sys.excepthook = lambda kind, *error: (
             None if issubclass(kind, KeyboardInterrupt) else before(kind, *error)
@@ -58,7 +56,7 @@ class LogHandler(LogHandlerBase):
         if self._over:
             return
         try:
-            self._print(self._lines(record), self._call.activity)
+            self._print(self._lines(record))
         except BrokenPipeError:
             self._over = True  # the reader has closed the pipe
         except Exception:
@@ -66,48 +64,57 @@ class LogHandler(LogHandlerBase):
 
     def close(self) -> None:
         """Print the summary; Snakemake closes its handlers when a call is over, however it ends."""
+        from flashlab.terminal.lines import summary
+
         if not self._over:
             self._over = True
             self._call.interrupted |= sys.exc_info()[0] is KeyboardInterrupt
-            is_told = self._call.failed or self._call.interrupted
             with suppress(BrokenPipeError):
-                self._print([*self._call.ends(), *([] if is_told else self._withheld)])
+                self._print(summary(self._call))
         super().close()
 
-    def _print(self, lines: Sequence[str], activity: Callable[[], str | None] = str) -> None:
+    def _print(self, lines: Sequence[str]) -> None:
         """Print lines, and on a terminal, below them, what is done, until the next line comes."""
+        from flashlab.terminal.lines import activity
+
         blank = "\r\x1b[K" if self._shows_steps else ""
         if lines:
             print(blank + "\n".join(lines), file=self._stream, flush=True)
         if self._shows_steps:
-            said = activity()
+            said = "" if self._over else activity(self._call)
             steps = "{}/{} steps {}".format(*self._call.steps, said) if said else ""
             width = shutil.get_terminal_size().columns - 1
             print(blank + steps[:width], end="", file=self._stream, flush=True)
 
     def _lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""
-        from flashlab.plan import call
-        from flashlab.terminal.progress import Job
+        from flashlab.plan import call as calls
+        from flashlab.terminal.lines import MEASURE, UNPLANNED, Job, begin, ending, starting
 
-        told = vars(record)
+        told, call = vars(record), self._call
         match told.get("event"):
             case LogEvent.WORKFLOW_STARTED:
-                self._call.begins(told["cmd"], call.begun)
+                call.began, call.words = monotonic(), told["cmd"].split()
+                begin(call, calls.begun or UNPLANNED)
             case LogEvent.RUN_INFO:
-                self._call.plans(told["stats"])
+                call.counts, call.steps = told["stats"], (0, told["stats"]["total"])
             case LogEvent.JOB_INFO | LogEvent.JOB_ERROR as event:
                 files = (tuple(map(str, told.get(key) or ())) for key in ("output", "log"))
-                rule = told["rule_name"]
-                job = Job(told["jobid"], rule, told.get("rule_msg") or rule, *files)
+                rule, number = told["rule_name"], told["jobid"]
+                job = call.jobs.get(number) or Job(rule, told.get("rule_msg") or rule, *files)
                 if event == LogEvent.JOB_ERROR:
-                    return self._call.fails(job)
+                    call.failed.append(job)
+                    return [] if call.interrupted else [f"{job.title}: failed"]
                 if told["shellcmd"] is not None or job.outputs:
-                    return self._call.starts(job)
+                    call.jobs[number] = job
+                    return starting(call, job)
             case LogEvent.JOB_FINISHED:
-                return self._call.finishes(told["job_id"])
+                if job := call.jobs.get(told["job_id"]):
+                    call.done.append(job)
+                    call.measured_at += [monotonic()] if job.rule == MEASURE else []
+                    return ending(call, job)
             case LogEvent.PROGRESS:
-                self._call.steps = (told["done"], told["total"])
+                call.steps = (told["done"], told["total"])
             case LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
                 pass
             case event:
@@ -115,19 +122,19 @@ class LogHandler(LogHandlerBase):
         return []
 
     def _others(self, text: str, level: int, event: LogEvent | None) -> list[str]:
-        lines = text.splitlines()
+        lines, call = text.splitlines(), self._call
         if text.startswith("Nothing to be done"):
-            self._call.nothing_to_do = True
+            call.nothing_to_do = True
         elif text.startswith((INTERRUPTED, ENDS_SOON)):
-            is_told, self._call.interrupted = self._call.interrupted, True
+            is_told, call.interrupted = call.interrupted, True
             return lines if text.startswith(ENDS_SOON) and not is_told else []
         elif JOB_FAILED.match(text):
-            self._withheld += lines
-            self._call.stopped = True
+            call.withheld += lines
+            call.stopped = True
         elif level > logging.INFO:
-            self._call.stopped |= event == LogEvent.ERROR
+            call.stopped |= event == LogEvent.ERROR
             refused = REFUSED.fullmatch(text)
             return f"error: {refused[1]}".splitlines() if refused else lines
-        elif text != "None" if event else not (self._call.began or text.startswith(BEFORE_WORK)):
+        elif text != "None" if event else call.began is None and not text.startswith(BEFORE_WORK):
             return lines
         return []

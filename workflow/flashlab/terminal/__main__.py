@@ -23,36 +23,29 @@ try:
 except KeyboardInterrupt:
     sys.exit(130)
 
-CALLED_IN = "FLASHLAB_CALLED_IN"
-"""Environment variable with the folder that ``./run`` was called in, to which paths belong."""
 
-NOTICE = "Using workflow specific profile profiles/default "
+def from_here(folder: str) -> str:
+    """A path as it was given where ``./run`` was called, which has changed to its own folder."""
+    return os.path.relpath(os.path.join(os.environ.get("FLASHLAB_CALLED_IN", ""), folder))
 
 
 def for_snakemake(words: Sequence[str]) -> list[str]:
     """A command line with one ``--config``, the last one of which Snakemake heeds alone.
 
-    It holds the values of all, ``--again [RUN...]`` as the configuration's ``again``, ``--quick``
-    as its ``quick``, ``--import DIR`` as its ``import`` and ``--device GPU`` as its
-    ``device_name``.
+    It holds the values of all, and our own options by the keys of the configuration that they set.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
     parser.add_argument("--quick", action="store_const", const=True)
+    parser.add_argument("--import", type=from_here)
+    parser.add_argument("--device", dest="device_name")
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
-    parser.add_argument("--import", dest="folder")
-    parser.add_argument("--device")
-    own, others = parser.parse_known_args(words)
-    folder = own.folder and os.path.relpath(os.path.join(os.environ.get(CALLED_IN, ""), own.folder))
-    again = own.again if own.again is None else own.again or "all"
-    keys = {"again": again, "quick": own.quick, "import": folder, "device_name": own.device}
-    given = [
-        f"{key}={json.dumps(value, ensure_ascii=False)}"
-        for key, value in keys.items()
-        if value is not None
-    ]
-    configured = [*given, *own.config]
-    return [*others, "--config", *configured] if configured else others
+    known, others = parser.parse_known_args(words)
+    keys = {key: value for key, value in vars(known).items() if value is not None}
+    configured = keys.pop("config")
+    keys |= {"again": "all"} if known.again == [] else {}
+    given = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+    return [*others, *(["--config", *given, *configured] if given or configured else [])]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,7 +58,8 @@ def main(arguments: Sequence[str]) -> int:
                 parser, options = cli.parse_args(for_snakemake(arguments))
         finally:
             lines = said.getvalue().splitlines(keepends=True)
-            sys.stderr.writelines(line for line in lines if not line.startswith(NOTICE))
+            told = "Using workflow specific profile profiles/default "
+            sys.stderr.writelines(line for line in lines if not line.startswith(told))
         for file in options.configfile or ():
             read_layer(file)
         for argument in options.config or ():
