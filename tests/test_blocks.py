@@ -1,8 +1,11 @@
 """Blocks: what is compared is measured one after the other, on one card."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from planted.records import record_of
@@ -22,15 +25,10 @@ RUNS = [
 
 
 def planned(folder: Path = Path(), processes: int = 2) -> Planned:
-    return Planned(
-        {
-            run: [
-                Entry(run, {}, folder / f"{run.slug}-{process}.json", None, process)
-                for process in range(processes)
-            ]
-            for run in RUNS
-        }
-    )
+    def entry(run: Any, number: int) -> Entry:
+        return Entry(run, {}, folder / f"{run.slug}-{number}.json", None, number)
+
+    return Planned({run: [entry(run, number) for number in range(processes)] for run in RUNS})
 
 
 def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_number() -> None:
@@ -60,27 +58,24 @@ def test_cards_have_as_many_blocks_each_and_not_all_of_one_shape(cards: int) -> 
     assert len(long_ones) == 1 or cards > 1
 
 
-def written(folder: Path) -> Planned:
-    """A record for each planned run, all of one card and moment."""
-    plan = planned(folder)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(None, id="missing"),
+        pytest.param({"environment": {"gpu_uuid": "GPU-other"}}, id="on another card"),
+        pytest.param({"started": "2026-12-24T00:00:00+00:00"}, id="later"),
+    ],
+)
+def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
+    tmp_path: Path, changes: dict[str, Any] | None
+) -> None:
+    plan = planned(tmp_path)
     for entry in plan.entries:
         write_record(entry.path, record_of(entry.run))
-    return plan
-
-
-@pytest.mark.parametrize("what", ["missing", "another card", "later"])
-def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
-    tmp_path: Path, what: str
-) -> None:
-    plan = written(tmp_path)
-    entry = plan.processes[RUNS[0]][0]
-    record = record_of(entry.run)
-    if what == "missing":
-        entry.path.unlink()
-    elif what == "another card":
-        write_record(entry.path, replace(record, environment={"gpu_uuid": "GPU-other"}))
-    else:
-        write_record(entry.path, replace(record, started="2026-12-24T00:00:00+00:00"))
+    apart = plan.processes[RUNS[0]][0]
+    apart.path.unlink()
+    if changes is not None:
+        write_record(apart.path, record_of(apart.run, **changes))
     again = {*broken_blocks(blocks_of(plan))}
     firsts = [e for e in plan.entries if (e.run["seq_len"], e.process) == (128, 0)]
     assert again == {entry.path.as_posix() for entry in firsts} and len(again) == len(NAMES)

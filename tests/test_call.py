@@ -1,25 +1,31 @@
-"""What a call writes, each file with the time of what it holds, and what it is about."""
+"""What a call writes and is about, one at a time in a folder, and what a killed one leaves."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+import signal
+import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from planted.calls import another_call
 
 from flashlab.benchmarks import registry
 from flashlab.config import ConfigError, Layer
+from flashlab.files import read_json, write_json
 from flashlab.plan import call
-from flashlab.plan.call import CallError, asked_benchmark
+from flashlab.plan.call import HOLDER, CallError, asked_benchmark, hold_folder
 from flashlab.plan.digests import CHANGED, write_digests
-from flashlab.plan.value import Plan, read_plan, write_views
+from flashlab.plan.value import Plan, write_views
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
-NAME = "results/local/plan/config.json"
+LOCK = Path(".snakemake", "locks", "0.output.lock")
+Begin = Callable[..., Plan]
 
 
 @pytest.fixture(autouse=True)
@@ -28,50 +34,42 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def begin(*arguments: str, dry: bool = False, **keys: Any) -> tuple[Plan, Path]:
+@pytest.fixture
+def begin(monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """Begins a call in the folder, which it does not hold."""
+    monkeypatch.setattr(call, "hold_folder", lambda: 0)
     base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
-    own = [Layer("--config", {"device": "cpu", **keys})]
-    return call.begin(base, own, ["--cores", "1", *arguments], dry=dry)
 
+    def plan(*arguments: str, dry: bool = False, **keys: Any) -> Plan:
+        own = [Layer("--config", {"device": "cpu", **keys})]
+        return call.begin(base, own, ["--cores", "1", *arguments], dry=dry)[0]
 
-def age(path: Path) -> int:
-    os.utime(path, ns=(1, 10**9))
-    return path.stat().st_mtime_ns
+    return plan
 
 
 def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals(tmp_path: Path) -> None:
-    write_views({NAME: {"a": 1}})
-    before, elsewhere = age(Path(NAME)), tmp_path / "elsewhere"
-    write_views({NAME: {"a": 1}})
-    write_views({NAME: {"a": 1}, "new.json": {}}, elsewhere)
-    assert (elsewhere / NAME).stat().st_mtime_ns == before
-    write_views({NAME: {"a": 2}}, elsewhere)
-    assert (elsewhere / NAME).stat().st_mtime_ns > before
-    assert Path(NAME).stat().st_mtime_ns == before
+    """So that a dry run, whose plan lies aside, makes nothing again for its age."""
+    name, elsewhere = "results/local/plan/config.json", tmp_path / "elsewhere"
+    write_views({name: {"a": 1}})
+    os.utime(name, ns=(1, 10**9))
+    write_views({name: {"a": 1}, "new.json": {}}, elsewhere)
+    assert (elsewhere / name).stat().st_mtime_ns == Path(name).stat().st_mtime_ns == 10**9
+    write_views({name: {"a": 2}}, elsewhere)
+    assert (elsewhere / name).stat().st_mtime_ns > 10**9
     assert not Path("new.json").exists()
-
-
-def test_a_job_reads_what_its_call_has_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call, "hold_folder", lambda: 0)
-    plan, _ = begin(again=["Flash2"])
-    read = read_plan()
-    assert list(read.orders) == list(plan.orders)
-    assert read.experiments["causal"] == list(plan.experiments["causal"])
-    assert read.redo == plan.redo
 
 
 @pytest.mark.parametrize(("dry", "said"), [(True, "To be made again: "), (False, "Made again: ")])
 def test_a_call_says_what_was_changed_by_hand_and_a_dry_run_changes_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool, said: str
+    begin: Begin, capsys: pytest.CaptureFixture[str], dry: bool, said: str
 ) -> None:
-    monkeypatch.setattr(call, "hold_folder", lambda: 0)
     observations = Path("results", "local", "observations.json")
     observations.parent.mkdir(parents=True)
     observations.write_text("[]")
     write_digests(observations)
     observations.write_text("[")
     before = {*Path().rglob("*")}
-    plan, _ = begin(dry=dry)
+    plan = begin(dry=dry)
     assert f"{said}{observations} {CHANGED}\n" in capsys.readouterr().err
     assert plan.redo[observations.as_posix()] == CHANGED
     assert ({*Path().rglob("*")} == before) == dry
@@ -86,61 +84,96 @@ def test_a_call_says_what_was_changed_by_hand_and_a_dry_run_changes_nothing(
         ("freeze", "name=NAME"),
     ],
 )
-def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str, said: str) -> None:
+def test_a_target_without_what_it_needs_is_refused_with_an_example(
+    begin: Begin, target: str, said: str
+) -> None:
     with pytest.raises(CallError, match=said):
         begin(target, dry=True)
-    begin("--config", "pdf=report/compare.html", dry=True)
 
 
-# Which benchmark a call is about
-
-
-@pytest.fixture
-def second_benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A benchmark ``sorting`` with the report ``sorts``."""
-    sorting = replace(registry.DEFAULT, name="sorting", report="sorts")
-    monkeypatch.setitem(registry.BENCHMARKS, sorting.name, sorting)
-    yield
-
-
-def layers(**keys: str) -> list[Layer]:
-    return [Layer("--config", keys)]
+BOTH = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"
 
 
 @pytest.mark.parametrize(
     ("arguments", "own", "expected"),
     [
-        (["--cores", "1"], {}, None),
-        (["report/grades.pdf"], {}, None),
-        (["report/lab5.pdf"], {}, "attention"),
-        (["-n", "./report/sorts.html", "report/sorts.pdf"], {}, "sorting"),
-        (["results/h200-sorting/observations.json"], {}, "sorting"),
-        (["results/h200/observations.json"], {}, "attention"),
-        (["records"], {"benchmark": "sorting"}, "sorting"),
-        (["report/sorts.pdf"], {"benchmark": "sorting"}, "sorting"),
-        (["verify", "--config", "pdf=report/sorts.pdf"], {}, None),
+        ("--cores 1", None, None),
+        ("report/grades.pdf", None, None),
+        ("report/lab5.pdf", None, "attention"),
+        ("-n ./report/sorts.html report/sorts.pdf", None, "sorting"),
+        ("results/h200-sorting/observations.json", None, "sorting"),
+        ("results/h200/observations.json", None, "attention"),
+        ("records", "sorting", "sorting"),
+        ("verify --config pdf=report/sorts.pdf", None, None),
+        ("--report report/provenance.html mine/report/lab6.pdf ./report/compare.pdf", None, None),
+        # Which there is not, or not in one call:
+        ("report/lab6.pdf", None, r"no report lab6 \(did you mean lab5\?\); there are lab5"),
+        ("report/lab5.pdf report/sorts.pdf", None, BOTH),
+        ("report/sorts.pdf", "attention", "the call's configuration is of attention"),
     ],
 )
-@pytest.mark.usefixtures("second_benchmark")
-def test_a_call_is_about_the_benchmark_whose_files_it_names(
-    arguments: list[str], own: dict[str, str], expected: str | None
+def test_a_call_is_about_the_one_benchmark_whose_files_it_names(
+    monkeypatch: pytest.MonkeyPatch, arguments: str, own: str | None, expected: str | None
 ) -> None:
-    assert asked_benchmark(arguments, layers(**own)) == expected
+    sorting = replace(registry.DEFAULT, name="sorting", report="sorts")
+    monkeypatch.setitem(registry.BENCHMARKS, sorting.name, sorting)
+    layers = [Layer("--config", {"benchmark": own} if own else {})]
+    if expected in (None, *registry.BENCHMARKS):
+        assert asked_benchmark(arguments.split(), layers) == expected
+    else:
+        with pytest.raises(ConfigError, match=expected):
+            asked_benchmark(arguments.split(), layers)
 
 
-@pytest.mark.usefixtures("second_benchmark")
-def test_a_report_that_there_is_not_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigError) as caught:
-        asked_benchmark(["--cores", "1", "report/lab6.pdf"], ())
-    assert "there is no report lab6 (did you mean lab5?); there are lab5" in str(caught.value)
-    others = ["--report", "report/provenance.html", "mine/report/lab6.pdf", "./report/compare.pdf"]
-    assert asked_benchmark(others, ()) is None
+# One call at a time
 
 
-@pytest.mark.usefixtures("second_benchmark")
-def test_a_call_is_about_one_benchmark() -> None:
-    both = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"
-    with pytest.raises(ConfigError, match=both):
-        asked_benchmark(["report/lab5.pdf", "report/sorts.pdf"], layers())
-    with pytest.raises(ConfigError, match="the call's configuration is of attention"):
-        asked_benchmark(["report/sorts.pdf"], layers(benchmark="attention"))
+def leave(host: str = socket.gethostname(), process: int = 2**30) -> None:
+    """Leave the folder as a killed call of Snakemake does, with its lock."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    LOCK.write_text("report/lab5.pdf\n")
+    write_json(HOLDER, {"host": host, "process": process})
+
+
+def test_the_lock_of_a_killed_call_is_removed() -> None:
+    leave()
+    os.close(hold_folder())
+    assert not LOCK.exists()
+    assert read_json(HOLDER) == {"host": socket.gethostname(), "process": os.getpid()}
+
+
+def test_a_living_call_is_named_and_its_lock_left_alone() -> None:
+    with another_call() as other:
+        LOCK.parent.mkdir(parents=True)
+        LOCK.touch()
+        said = rf"process {other.pid}\) .* nothing was changed\. Wait"
+        with pytest.raises(CallError, match=said):
+            hold_folder()
+        assert LOCK.exists()
+        os.kill(other.pid, signal.SIGKILL)
+    os.close(hold_folder())
+    assert not LOCK.exists()
+
+
+def test_a_call_on_another_host_is_named_with_the_folder_to_remove_if_it_was_killed() -> None:
+    leave("node1", 7)
+    with pytest.raises(CallError, match=r"host node1\) .*if it was killed, remove /.*/locks;"):
+        hold_folder()
+    assert LOCK.exists() and read_json(HOLDER) == {"host": "node1", "process": 7}
+    LOCK.unlink()
+    os.close(hold_folder())
+
+
+def test_where_there_are_no_locks_a_lock_is_cleared_only_if_its_process_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_locks(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(call.fcntl, "flock", no_locks)
+    leave(process=os.getpid())
+    with pytest.raises(CallError, match="nothing was changed"):
+        hold_folder()
+    leave()
+    os.close(hold_folder())
+    assert not LOCK.exists()

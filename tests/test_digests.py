@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from flashlab.files import sha256_of, write_json
-from flashlab.plan.digests import (
-    LIST,
-    ChangedError,
-    read_digests,
-    refuse_changed,
-    write_digests,
-)
+from flashlab.plan.digests import LIST, ChangedError, read_digests, refuse_changed, write_digests
 
 
 def written(path: Path, text: str) -> Path:
@@ -23,26 +17,17 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_list_holds_the_files_of_an_output_and_those_beside_it(tmp_path: Path) -> None:
+def test_a_list_holds_the_newest_files_of_an_output_and_those_beside_it(tmp_path: Path) -> None:
     runs = written(tmp_path / "tables" / "causal" / "runs.csv", "run\n")
+    old = written(tmp_path / "tables" / "causal" / "old.csv", "run\n")
     estimates = written(tmp_path / "estimates.csv", "estimate\n")
     written(tmp_path / "tables" / ".snakemake_timestamp", "")
     write_digests(tmp_path / "tables", ["estimates.csv"])
-    expected = {path: sha256_of(path) for path in (runs, estimates)}
-    assert read_digests(tmp_path) == expected
-    assert read_digests(tmp_path / "tables") == {}
-
-
-def test_what_is_made_again_replaces_what_the_list_said_of_it(tmp_path: Path) -> None:
-    time = written(tmp_path / "causal" / "time.svg", "<svg/>")
-    memory = written(tmp_path / "causal" / "memory.svg", "<svg/>")
-    other = written(tmp_path / "causal2" / "time.svg", "<svg/>")
-    write_digests(time.parent)
-    write_digests(other.parent)
-    memory.unlink()
-    time.write_text("<svg></svg>")
-    write_digests(time.parent)
-    assert read_digests(tmp_path) == {path: sha256_of(path) for path in (time, other)}
+    assert read_digests(tmp_path) == {path: sha256_of(path) for path in (runs, old, estimates)}
+    old.unlink()
+    runs.write_text("another\n")
+    write_digests(tmp_path / "tables", ["estimates.csv"])
+    assert read_digests(tmp_path) == {path: sha256_of(path) for path in (runs, estimates)}
 
 
 def test_jobs_that_end_at_once_lose_no_digest(tmp_path: Path) -> None:
@@ -53,21 +38,13 @@ def test_jobs_that_end_at_once_lose_no_digest(tmp_path: Path) -> None:
     assert len((tmp_path / LIST).read_text().splitlines()) == len(records)
 
 
-def test_a_line_that_was_cut_off_does_not_take_the_next_with_it(tmp_path: Path) -> None:
-    figure, text = (written(tmp_path / name, name) for name in ("time.svg", "observations.json"))
-    write_digests(figure)
-    cut = (tmp_path / LIST).read_text()[:-3]
-    (tmp_path / LIST).write_text(cut)
-    write_digests(text)
-    assert read_digests(tmp_path)[text] == sha256_of(text)
-
-
-def test_a_damaged_list_is_one_of_fewer_files(tmp_path: Path) -> None:
-    record = written(tmp_path / "a.json", "{}")
-    write_digests(record)
+def test_a_list_that_is_damaged_is_one_of_fewer_files(tmp_path: Path) -> None:
+    before, after = (written(tmp_path / name, name) for name in ("a.json", "b.json"))
+    write_digests(before)
     with (tmp_path / LIST).open("ab") as file:
         file.write(b"\0\0\xff\nabc  \n12")
-    assert read_digests(tmp_path) == {record: sha256_of(record)}
+    write_digests(after)  # which the line that was cut off does not take with it
+    assert read_digests(tmp_path) == {path: sha256_of(path) for path in (before, after)}
 
 
 def test_tables_and_report_are_made_of_nothing_that_has_changed(tmp_path: Path) -> None:

@@ -25,14 +25,16 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("flash-attn",)
 def attention(qkv, causal): ...
 """
+BOTH = KERNEL + "INPUTS = ('separate', 'packed')\ndef separate_attention(q, k, v, causal): ...\n"
 Named = Callable[..., str]
 SHAPE = Shape(1, 128, 8, 512, False)
 RUN = attention_run("Mine", SHAPE, "float16", "cuda")
+ON_CPU = replace(RUN, device="cpu")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
 @pytest.fixture
-def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
     """Names the record of RUN on a machine as it can be changed one thing at a time."""
 
     def name(
@@ -50,10 +52,8 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         monkeypatch.setattr(machine, "driver_version", lambda: driver)
         monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
         (tmp_path / "mine.py").write_text(kernel)
-        decided_by = identity.identity(
-            benchmark, run, protocol, read_implementation(tmp_path / "mine.py")
-        )
-        return identity.record_name(run, decided_by)
+        mine = read_implementation(tmp_path / "mine.py")
+        return identity.record_name(run, identity.identity(benchmark, run, protocol, mine))
 
     return name
 
@@ -62,54 +62,46 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     "change",
     [
         {"kernel": KERNEL.replace("...", "return qkv")},
-        {"torch": "2.1"},
-        {"flash": "2.9"},
-        {"gpu": "H100"},
+        *({"torch": "2.1"}, {"flash": "2.9"}, {"gpu": "H100"}),
         {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
         {"protocol": {**PROTOCOL, "name": "lab5"}},
         {"run": replace(RUN, dtype="bfloat16")},
         {"run": attention_run("Mine", replace(SHAPE, causal=True), "float16", "cuda")},
-        {"run": attention_run("Mine", replace(SHAPE, batch_size=2), "float16", "cuda")},
+        # The same kernel given q, k and v in another form is another measurement.
+        {"kernel": BOTH, "benchmark": replace(ATTENTION, packed_protocols=("sampled",))},
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_decides_the_numbers_decides_the_name(
-    this_machine: Named, change: dict[str, Any]
+def test_what_decides_the_numbers_decides_the_name(named: Named, change: dict[str, Any]) -> None:
+    assert named(**change) not in (named(), named(kernel=BOTH))
+
+
+@pytest.mark.parametrize(
+    ("run", "change"),
+    [
+        pytest.param(RUN, {"kernel": KERNEL + "# a comment\n"}, id="a comment"),
+        pytest.param(RUN, {"kernel": KERNEL.replace("我的", "他的")}, id="the label"),
+        pytest.param(RUN, {"protocol": {**PROTOCOL, "timeout_s": 600}}, id="the time limit"),
+        pytest.param(RUN, {"protocol": dict(reversed(PROTOCOL.items()))}, id="the keys' order"),
+        pytest.param(RUN, {"driver": "580.0"}, id="the driver"),
+        pytest.param(ON_CPU, {"gpu": "T4", "driver": "1"}, id="the GPU of a run on the CPU"),
+    ],
+)
+def test_what_decides_no_number_decides_no_name(
+    named: Named, run: Run, change: dict[str, Any]
 ) -> None:
-    assert this_machine(**change) != this_machine()
+    assert named(run=run, **change) == named(run=run)
 
 
-def test_on_the_cpu_the_gpu_decides_nothing_and_its_driver_nowhere(this_machine: Named) -> None:
-    run = replace(RUN, device="cpu")
-    assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
-    assert this_machine() == this_machine(driver="580.0")
-
-
-def test_ceilings_are_of_a_device_and_a_pytorch(this_machine: Named) -> None:
+def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
     def name(device: str, **change: Any) -> str:
-        this_machine(**change)
+        named(**change)
         return identity.ceilings_name(device, machine.device_name(device))
 
     others = [{}, {"torch": "2.1"}, {"gpu": "H100"}]
     assert len({name("cuda", **change) for change in others}) == 3
     assert name("cuda") == name("cuda", driver="580.0")
     assert name("cpu") == name("cpu", driver="1", gpu="T4")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"kernel": KERNEL + "# a comment\n"},
-        {"kernel": KERNEL.replace("我的", "他的")},
-        {"protocol": {**PROTOCOL, "timeout_s": 600}},
-        {"protocol": dict(reversed(PROTOCOL.items()))},
-    ],
-    ids=["a comment", "the label", "the time limit", "the order of the settings"],
-)
-def test_what_decides_no_number_decides_no_name(
-    this_machine: Named, change: dict[str, Any]
-) -> None:
-    assert this_machine(**change) == this_machine()
 
 
 @pytest.mark.parametrize(
@@ -120,24 +112,13 @@ def test_what_decides_no_number_decides_no_name(
     ],
 )
 def test_all_code_that_measures_decides_the_name(
-    this_machine: Named, monkeypatch: pytest.MonkeyPatch, module: str
+    named: Named, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    before, tree_digest = this_machine(), identity._tree_digest
+    before, digest = named(), identity._tree_digest
     edited = PACKAGE / f"{module}.py"
-    monkeypatch.setattr(
-        identity, "_tree_digest", lambda path: "edited" if path == edited else tree_digest(path)
-    )
+    monkeypatch.setattr(identity, "_tree_digest", lambda p: "edited" if p == edited else digest(p))
     monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
-    assert this_machine() != before
-
-
-def test_the_form_of_the_inputs_decides_the_name(this_machine: Named) -> None:
-    """The same kernel given q, k and v in another form is another measurement."""
-    both = (
-        KERNEL + "INPUTS = ('separate', 'packed')\ndef separate_attention(q, k, v, causal): ...\n"
-    )
-    packed = replace(ATTENTION, packed_protocols=("sampled",))
-    assert this_machine(kernel=both) != this_machine(kernel=both, benchmark=packed)
+    assert named() != before
 
 
 def test_a_release_measures_nothing_again() -> None:

@@ -22,19 +22,13 @@ def attention(qkv, causal):
     return qkv
 """
 FILES = {
-    "mine.py": KERNEL,
-    "other.py": "",
-    "lib/__init__.py": "",
-    "lib/tiles.py": "from kernels.lib import sizes\n",
-    "lib/sizes.py": "ROWS = 64\n",
-    "lib/masks.py": "def causal_mask(): ...\n",
-    "lib/late.py": "scale = 1.0\n",
-    "lib/unused.py": "UNUSED = 1\n",
-    "lib/attention.cu": "__global__ void attention() {}\n",
+    **{"mine.py": KERNEL, "other.py": "", "lib/__init__.py": ""},
+    **{"lib/tiles.py": "from kernels.lib import sizes\n", "lib/sizes.py": "ROWS = 64\n"},
+    **{"lib/masks.py": "def causal_mask(): ...\n", "lib/late.py": "scale = 1.0\n"},
+    **{"lib/unused.py": "UNUSED = 1\n", "lib/attention.cu": "__global__ void attention() {}\n"},
 }
-UNUSED, SOURCE = {"other.py", "lib/unused.py"}, "lib/attention.cu"
-SHOWN = ("STORES_SCORES = True\n", 'TUNED_ON = ("NVIDIA H200",)\n')
-"""What only the report shows, also in a module that a kernel imports."""
+SHOWN = ("# a comment\n", "STORES_SCORES = True\n", 'TUNED_ON = ("NVIDIA H200",)\n')
+"""What decides nothing or only the report shows, also in a module that a kernel imports."""
 
 
 @pytest.fixture
@@ -47,25 +41,24 @@ def kernels(tmp_path: Path) -> Path:
     return tmp_path / "kernels"
 
 
+def digest(kernels: Path, file: str = "mine.py") -> str:
+    return read_implementation(kernels / file).digest
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_code_that_the_kernel_imports_moves_its_digest_and_its_sources_by_their_bytes(
     kernels: Path, name: str
 ) -> None:
-    def moved(text: str) -> bool:
-        before = read_implementation(kernels / "mine.py").digest
+    for text in (*SHOWN, "EDITED = True\n"):
+        before = digest(kernels)
         with kernels.joinpath(name).open("a") as file:
             file.write(text)
-        return read_implementation(kernels / "mine.py").digest != before
-
-    for text in ("# a comment\n", *SHOWN):
-        assert moved(text) == (name == SOURCE)
-    assert moved("EDITED = True\n") == (name not in UNUSED)
-
-
-def test_the_kernels_own_file_may_be_renamed(kernels: Path) -> None:
-    before = read_implementation(kernels / "mine.py").digest
+        is_used = name not in ("other.py", "lib/unused.py")
+        moves = is_used and (text not in SHOWN or name == "lib/attention.cu")
+        assert (digest(kernels) != before) == moves
+    before = digest(kernels)
     kernels.joinpath("mine.py").rename(kernels / "renamed.py")
-    assert read_implementation(kernels / "renamed.py").digest == before
+    assert digest(kernels, "renamed.py") == before, "its own file may be renamed"
 
 
 def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> None:
@@ -96,4 +89,4 @@ def test_a_file_that_cannot_be_used_is_named(
 ) -> None:
     kernels.joinpath(file).write_text(text)
     with pytest.raises(ImplementationError, match=said):
-        read_implementation(kernels / "mine.py")
+        digest(kernels)

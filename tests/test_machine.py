@@ -1,92 +1,73 @@
+"""This machine's GPUs, and a plan for a device that jobs will meet on another machine."""
+
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
 import torch
+import yaml
 
-from flashlab import machine
+from flashlab import machine, nsight
+from flashlab.cli import main
+from flashlab.config import Layer
 from flashlab.machine import Gpu, MachineError
+from flashlab.plan.make import make
+from flashlab.plan.value import Plan
 
+ROOT = Path(__file__).parents[1]
 GPUS = [Gpu(f"GPU-{digit * 4}", f"NVIDIA H{digit}00") for digit in "123"]
 
 
-@pytest.fixture
-def three_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """NVML as it answers on a machine with three GPUs, which a test cannot have for real."""
-    for name, answer in {
-        "nvmlInit": lambda: None,
-        "nvmlDeviceGetCount": lambda: len(GPUS),
-        "nvmlDeviceGetHandleByIndex": lambda index: GPUS[index],
-        "nvmlDeviceGetUUID": lambda gpu: gpu.uuid,
-        "nvmlDeviceGetName": lambda gpu: gpu.name,
-    }.items():
-        monkeypatch.setattr(pynvml, name, answer)
+@pytest.fixture(autouse=True)
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     machine.nvml.cache_clear()
     yield
     machine.nvml.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("visible", "expected"),
+    ("visible", "lost", "expected"),
     [
-        (None, [0, 1, 2]),
-        ("", []),
-        ("-1", []),
-        ("2,0", [2, 0]),
-        ("GPU-2222", [1]),
-        ("GPU-3, 0", [2, 0]),
-        ("0,7,1", [0]),
+        *((None, None, [0, 1, 2]), ("", None, []), ("-1", None, []), ("2,0", None, [2, 0])),
+        *(("GPU-2222", None, [1]), ("GPU-3, 0", None, [2, 0]), ("0,7,1", None, [0])),
+        (None, 1, [0, 2]),
     ],
 )
 def test_visible_gpus_are_those_that_cuda_would_see(
-    three_gpus: None,
-    monkeypatch: pytest.MonkeyPatch,
-    visible: str | None,
-    expected: list[int],
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, lost: int | None, expected: list[int]
 ) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    """With NVML as it answers on a machine with three, of which one may be lost."""
+
+    def handle(index: int) -> Gpu:
+        if index == lost:
+            raise pynvml.NVMLError_GpuIsLost
+        return GPUS[index]
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: len(GPUS))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda gpu: gpu.uuid)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda gpu: gpu.name)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert machine.gpus() == [GPUS[index] for index in expected]
 
 
-def test_a_gpu_that_is_lost_is_left_out(three_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def handle(index: int) -> Gpu:
-        if index == 1:
-            raise pynvml.NVMLError_GpuIsLost
-        return GPUS[index]
-
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
-    assert machine.gpus() == [GPUS[0], GPUS[2]]
-
-
-@pytest.fixture
-def no_pynvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where Snakemake alone is installed."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    machine.nvml.cache_clear()
-    yield
-    machine.nvml.cache_clear()
-
-
-def test_without_pynvml_and_without_a_driver_there_is_no_gpu(
-    no_pynvml: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(machine, "NVML_LIBRARY", "libno-such-library.so.1")
-    assert machine.gpus() == []
-    assert machine.detect_device("auto") == "cpu"
-
-
-def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(
-    no_pynvml: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert (machine.gpus(), machine.detect_device("auto")) == ([], "cpu")
+    machine.nvml.cache_clear()
     monkeypatch.setattr(machine, "NVML_LIBRARY", None)  # loads, as a driver's library would
     for wanted in ("auto", "cuda"):
         with pytest.raises(MachineError, match="pip install nvidia-ml-py"):
@@ -97,15 +78,14 @@ def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(
 @pytest.mark.parametrize(
     ("present", "built", "lacking"),
     [
-        ([], False, "no NVIDIA GPU is visible"),
-        ([], True, "no NVIDIA GPU is visible"),
-        (GPUS, False, "built without CUDA"),
+        *(([], True, "no NVIDIA GPU is visible"), (GPUS, False, "built without CUDA")),
         (GPUS, True, None),
     ],
 )
 def test_cuda_needs_a_gpu_and_a_torch_that_is_built_for_it(
     monkeypatch: pytest.MonkeyPatch, present: list[Gpu], built: bool, lacking: str | None
 ) -> None:
+    assert machine.torch_has_cuda() == (torch.version.cuda is not None)
     monkeypatch.setattr(machine, "gpus", lambda: present)
     monkeypatch.setattr(machine, "torch_has_cuda", lambda: built)
     assert machine.detect_device("cpu") == "cpu"
@@ -115,24 +95,65 @@ def test_cuda_needs_a_gpu_and_a_torch_that_is_built_for_it(
             machine.detect_device("cuda")
 
 
-def test_whether_torch_is_built_for_cuda_is_read_as_torch_says_it() -> None:
-    assert machine.torch_has_cuda() == (torch.version.cuda is not None)
-
-
-def test_versions_are_told_without_importing_the_package(root: Path) -> None:
+def test_versions_are_told_without_importing_the_package() -> None:
     code = (
         "import sys; from flashlab import machine\n"
         "print(machine.package_version('torch'), machine.package_version('no-such-package'))\n"
         "machine.torch_has_cuda(); machine.device_name('cpu')\n"
         "assert 'torch' not in sys.modules"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    version, none = done.stdout.split()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+    version, none = said.split()
     # The wheel on PyPI is named without the build (+cu130) that the module tells.
     assert (version.split("+")[0], none) == (torch.__version__.split("+")[0], "None")
+
+
+# A plan for another machine
+
+
+def put_in(patch: pytest.MonkeyPatch, name: str, driver: str = "580.1") -> None:
+    """Let this machine have a GPU."""
+    patch.setattr(machine, "gpus", lambda: [Gpu("GPU-1", name)])
+    patch.setattr(machine, "torch_has_cuda", lambda: True)
+    patch.setattr(machine, "driver_version", lambda: driver)
+    patch.setattr(nsight, "version", lambda: None)
+
+
+def plan(**own: Any) -> Plan:
+    config = yaml.safe_load((ROOT / "tests" / "tiny.yaml").read_text(encoding="utf-8"))
+    del config["device"]
+    return make(Layer("config/config.yaml", config), [Layer("--config", own)])
+
+
+def test_a_plan_made_elsewhere_names_every_record_as_the_machine_itself_does_whatever_its_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        put_in(patch, "NVIDIA H200")
+        there = plan()
+        put_in(patch, "NVIDIA H200", driver="590.2")
+        assert plan().orders == there.orders
+    elsewhere = plan(device_name="NVIDIA H200")  # this machine has no such GPU
+    assert (elsewhere.device, elsewhere.orders) == ("cuda", there.orders)
+    assert elsewhere.ceilings == there.ceilings
+    cpu = plan(device_name="AMD EPYC 9654 (4 CPUs)")
+    assert cpu.device == plan(device="cpu").device == "cpu"
+    assert not cpu.orders.keys() & plan(device="cpu").orders.keys()
+
+
+def test_a_job_on_another_device_names_both_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    order = next(iter(plan(device_name="NVIDIA H200").orders.values()))
+    put_in(monkeypatch, "NVIDIA A100-SXM4-80GB")
+    for job in (
+        ["measure", "--order", json.dumps(order)],
+        ["ceilings", "--device", "cuda", "--device-name", "NVIDIA H200"],
+    ):
+        assert main([*job, "--output", "made.json"]) == 1
+        message = capsys.readouterr().err
+        assert "planned for NVIDIA H200, but this job runs on NVIDIA A100-SXM4-80GB" in message
+        assert not Path("made.json").exists()

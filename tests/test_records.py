@@ -1,6 +1,9 @@
+"""Records: written and read back, and everything else refused by name."""
+
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +25,19 @@ from flashlab.runs import Run
 from flashlab.telling.codes import WARNINGS
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("status", [*STATUSES, "counters"])
 def test_a_record_of_any_status_is_read_as_it_was_written(
     tmp_path: Path, run: Run, status: str
 ) -> None:
-    record = record_of(run, status)
-    write_record(tmp_path / "r.json", record)
-    assert read_record(tmp_path / "r.json", run, sha256_of(tmp_path / "r.json")) == record
+    """Counters may be 0."""
+    is_counted, path = status == "counters", tmp_path / "r.json"
+    record = counters_of(record_of(run), fused_share=0.0) if is_counted else record_of(run, status)
+    write_record(path, record)
+    assert read_record(path, run, sha256_of(path)) == record
+    assert record.has_counters == is_counted
 
 
-def test_the_courses_four_keys_stay_at_the_top(run: Run) -> None:
+def test_the_courses_four_keys_stay_at_the_top_and_have_no_numbers_of_other_runs(run: Run) -> None:
     document = record_of(run, forward=[0.5] * 9, backward=[1.5] * 9, peak=3.0).to_json()
     flops = 4 * 2 * 64**2 * 64
     assert document["forward"] == {"time(s)": 0.5, "FLOPS(TFLOPs/s)": flops / 0.5 / 1e12}
@@ -41,6 +47,7 @@ def test_the_courses_four_keys_stay_at_the_top(run: Run) -> None:
     failed = record_of(run, "oom").to_json()
     assert failed["forward"] == {"time(s)": None, "FLOPS(TFLOPs/s)": None}
     assert failed["peak_memory_usage(MB)"] is None
+    assert counters_of(record_of(run)).to_json().keys() == {"record"}
 
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -51,15 +58,6 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         inner = inner[key]
     inner[last] = value
     return found
-
-
-@pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
-def test_a_run_that_failed_has_no_numbers_and_a_message(run: Run, status: str) -> None:
-    failed = record_of(run, status).to_json()
-    numbers = record_of(run).to_json()["record"]["metrics"]
-    for path, value in (("record.metrics", numbers), ("record.message", None)):
-        with pytest.raises(RecordError, match="here"):
-            parse_record(changed(failed, path, value), "here")
 
 
 @pytest.mark.parametrize(
@@ -75,15 +73,13 @@ def test_a_run_that_failed_has_no_numbers_and_a_message(run: Run, status: str) -
         ("record.metrics.heat", {"unit": "J", "value": 1.0}),
         ("record.metrics", {}),
         ("record.warnings", [{"code": "a_code_that_nothing_gives"}]),
-        ("record.started", "yesterday"),
-        ("record.started", "2026-01-02T03:04:05"),
+        *(("record.started", value) for value in ("yesterday", "2026-01-02T03:04:05")),
         ("record.ended", "2026-01-02T03:04:04+00:00"),
         ("record.benchmark", "swimming"),
         ("record.run.seq_len", 0),
         ("record.run", {"implementation": "Flash2", "dtype": "float16", "device": "cpu"}),
         ("record.version", "new"),
-        ("record.colour", "red"),
-        ("colour", "red"),
+        *(("record.colour", "red"), ("colour", "red")),
     ],
 )
 def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
@@ -94,33 +90,21 @@ def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
         parse_record(changed(record_of(run).to_json(), path, value), "here")
 
 
+def test_neither_failures_nor_counters_have_times_nor_times_what_those_have(run: Run) -> None:
+    times, counters = (record.to_json() for record in (record_of(run), counters_of(record_of(run))))
+    failures = [record_of(run, status).to_json() for status in STATUSES if status != "ok"]
+    for document, other in ((times, counters), *((each, times) for each in (counters, *failures))):
+        mixed = changed(document, "record.metrics", other["record"]["metrics"])
+        with pytest.raises(RecordError, match="here"):
+            parse_record(mixed, "here")
+    for failed in failures:
+        with pytest.raises(RecordError, match="here"):
+            parse_record(changed(failed, "record.message", None), "here")
+
+
 def test_what_a_record_may_warn_of_has_a_message() -> None:
     schema = read_json(SCHEMAS / "record.schema.json")["properties"]["record"]["properties"]
     assert {*schema["warnings"]["items"]["properties"]["code"]["enum"]} <= WARNINGS.keys()
-
-
-# Counters
-
-
-def test_counters_may_be_0_and_give_other_readers_no_result(run: Run, tmp_path: Path) -> None:
-    record = counters_of(record_of(run), fused_share=0.0)
-    write_record(tmp_path / "r.json", record)
-    found = read_record(tmp_path / "r.json", run)
-    assert found == record
-    assert found.has_counters and not record_of(run).has_counters
-    assert found.metrics["forward_fused_share"].value == 0
-    assert read_json(tmp_path / "r.json").keys() == {"record"}
-
-
-def test_neither_counters_nor_times_stand_for_the_other(run: Run) -> None:
-    times, counters = (record.to_json() for record in (record_of(run), counters_of(record_of(run))))
-    for document, other in ((times, counters), (counters, times)):
-        mixed = changed(document, "record.metrics", other["record"]["metrics"])
-        with pytest.raises(RecordError, match=r"record\.metrics"):
-            parse_record(mixed, "here")
-
-
-# Other versions
 
 
 @pytest.mark.parametrize(
@@ -134,21 +118,14 @@ def test_a_record_of_another_version_says_who_reads_it(run: Run, version: int, r
         parse_record(other, "here")
 
 
-# Reading
-
-
-def test_a_reader_refuses_the_record_of_another_run(tmp_path: Path, run: Run) -> None:
-    write_record(tmp_path / "r.json", record_of(run))
-    other = attention_run("Pytorch", Shape.of(run), run.dtype, run.device)
-    with pytest.raises(RecordError, match=r"Flash2 .* but Pytorch .* was asked for"):
-        read_record(tmp_path / "r.json", other)
-
-
-def test_a_reader_refuses_a_file_that_changed_since_it_was_recorded(
+def test_a_reader_refuses_the_record_of_another_run_and_one_that_changed_since_it_was_recorded(
     tmp_path: Path, run: Run
 ) -> None:
     path = tmp_path / "r.json"
     write_record(path, record_of(run))
+    other = attention_run("Pytorch", Shape.of(run), run.dtype, run.device)
+    with pytest.raises(RecordError, match=r"Flash2 .* but Pytorch .* was asked for"):
+        read_record(path, other)
     recorded = sha256_of(path)
     path.write_text(path.read_text().replace("1.0", "1.5"))
     with pytest.raises(RecordError, match="sha256"):
@@ -156,19 +133,26 @@ def test_a_reader_refuses_a_file_that_changed_since_it_was_recorded(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"record": {}}']
+    ("content", "why"),
+    [
+        *(
+            (text, "")
+            for text in (b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"record": {}}')
+        ),
+        (2**40, "the record of Flash2 .*has 1099511627776 bytes"),
+        ("/dev/zero", "the record of Flash2 .*not a regular file"),
+    ],
 )
-def test_a_reader_refuses_what_is_no_record(tmp_path: Path, run: Run, content: bytes) -> None:
-    (tmp_path / "r.json").write_bytes(content)
-    with pytest.raises(RecordError, match=r"r\.json"):
-        read_record(tmp_path / "r.json", run)
-
-
-def test_a_record_without_an_end_is_refused(tmp_path: Path, run: Run) -> None:
-    endless, huge = tmp_path / "endless.json", tmp_path / "huge.json"
-    endless.symlink_to("/dev/zero")
-    with huge.open("wb") as file:
-        file.truncate(2**40)
-    for path, why in ((huge, "has 1099511627776 bytes"), (endless, "not a regular file")):
-        with pytest.raises(RecordError, match=rf"{path.name}: the record of Flash2 .*{why}"):
-            read_record(path, run)
+def test_a_reader_refuses_what_is_no_record_or_has_no_end(
+    tmp_path: Path, run: Run, content: bytes | int | str, why: str
+) -> None:
+    path = tmp_path / "r.json"
+    if isinstance(content, str):
+        path.symlink_to(content)
+    elif isinstance(content, int):
+        path.touch()
+        os.truncate(path, content)  # which takes no room on the disk
+    else:
+        path.write_bytes(content)
+    with pytest.raises(RecordError, match=rf"r\.json.*{why}"):
+        read_record(path, run)

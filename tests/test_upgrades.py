@@ -1,8 +1,11 @@
 """The message on runs that were measured before and are measured again."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,49 +26,47 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 def attention(qkv, causal): ...
 """
 EDITED = KERNEL.replace("...", "return qkv")
-RUNS = [
-    attention_run("Mine", Shape(1, seq_len, 8, 512, False), "float32", "cpu")
-    for seq_len in (128, 256)
-]
+SHAPES = [Shape(1, seq_len, 8, 512, False) for seq_len in (128, 256)]
+RUNS = [attention_run("Mine", shape, "float32", "cpu") for shape in SHAPES]
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
-def namer(folder: Path, source: str = KERNEL) -> Namer:
-    (folder / "mine.py").write_text(source)
-    mine = {"Mine": read_implementation(folder / "mine.py")}
-    return Namer(ATTENTION, mine, folder / "records", machine.device_name("cpu"))
-
-
-def notices(folder: Path, source: str = KERNEL, **protocol: object) -> list[str]:
-    named = namer(folder, source)
-    return upgrade_notices([named.entry(run, PROTOCOL | protocol) for run in RUNS], named)
-
-
 @pytest.fixture
-def records(tmp_path: Path) -> list[Path]:
-    """Records of both runs as they are measured now."""
-    assert notices(tmp_path) == [], "they are measured for the first time"
-    named = namer(tmp_path)
+def notices(tmp_path: Path) -> Callable[..., list[str]]:
+    """The notices of a call, after both runs were measured under its folder."""
+
+    def namer(source: str) -> Namer:
+        (tmp_path / "mine.py").write_text(source)
+        mine = {"Mine": read_implementation(tmp_path / "mine.py")}
+        return Namer(ATTENTION, mine, tmp_path / "records", machine.device_name("cpu"))
+
+    def found(source: str = KERNEL, **protocol: object) -> list[str]:
+        named = namer(source)
+        return upgrade_notices([named.entry(run, PROTOCOL | protocol) for run in RUNS], named)
+
+    assert found() == [], "they are measured for the first time"
+    named, environment = namer(KERNEL), {"device_name": machine.device_name("cpu")}
     for run in RUNS:
-        sources = identity.sources(
-            named.identity_of(run, PROTOCOL, 0), named.implementations["Mine"]
-        )
-        about = {"device_name": machine.device_name("cpu")}
-        record = record_of(run, protocol=PROTOCOL, sources=sources, environment=about)
+        by = identity.sources(named.identity_of(run, PROTOCOL, 0), named.implementations["Mine"])
+        record = record_of(run, protocol=PROTOCOL, sources=by, environment=environment)
         write_record(named.entry(run, PROTOCOL).path, record)
-    return [*(tmp_path / "records").iterdir()]
+    return found
 
 
-@pytest.mark.usefixtures("records")
-def test_what_has_changed_since_runs_were_measured_is_said(tmp_path: Path) -> None:
-    assert notices(tmp_path) == []
-    assert notices(tmp_path, EDITED) == ["2 processes measured before; changed since: Mine"]
-    (said,) = notices(tmp_path, EDITED, max_seconds=1.0)
-    assert said == "2 processes measured before; changed since: the protocol, Mine"
-    assert notices(tmp_path, EDITED, name="lab5") == [], "those were by another protocol"
+def test_what_has_changed_since_runs_were_measured_is_said(
+    notices: Callable[..., list[str]],
+) -> None:
+    changed = "2 processes measured before; changed since: "
+    assert notices() == []
+    assert notices(EDITED) == [f"{changed}Mine"]
+    assert notices(EDITED, max_seconds=1.0) == [f"{changed}the protocol, Mine"]
+    assert notices(EDITED, name="lab5") == [], "those were by another protocol"
 
 
-def test_the_newest_record_of_a_run_is_what_it_was(tmp_path: Path, records: list[Path]) -> None:
+def test_the_newest_sound_record_of_a_run_is_what_it_was(
+    tmp_path: Path, notices: Callable[..., list[str]]
+) -> None:
+    records = [*(tmp_path / "records").iterdir()]
     for old in records:
         older = old.with_name(f"{old.stem[: -identity.DIGITS]}{'0' * identity.DIGITS}.json")
         shutil.copyfile(old, older)
@@ -73,14 +74,9 @@ def test_the_newest_record_of_a_run_is_what_it_was(tmp_path: Path, records: list
         document["record"]["sources"]["measuring_digest"] = "older"
         older.write_text(json.dumps(document))
         os.utime(older, (1, 1))
-    (said,) = notices(tmp_path, EDITED)
-    assert said == "2 processes measured before; changed since: Mine"
-
-
-def test_a_record_that_is_damaged_or_a_link_to_nowhere_is_no_reason(
-    tmp_path: Path, records: list[Path]
-) -> None:
-    records[0].write_text("{")
-    records[1].unlink()
-    records[1].symlink_to(tmp_path / "unmounted")
-    assert notices(tmp_path, EDITED) == []
+    assert notices(EDITED) == ["2 processes measured before; changed since: Mine"]
+    for path in (tmp_path / "records").iterdir():
+        path.write_text("{")
+    records[0].unlink()
+    records[0].symlink_to(tmp_path / "unmounted")
+    assert notices(EDITED) == [], "damaged ones are no reason"
