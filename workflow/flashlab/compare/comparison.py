@@ -5,8 +5,7 @@ Each side is read and estimated as a report's dataset is: a run's estimate is th
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from flashlab.analysis.ceilings import COPY, Ceilings, read_ceilings
 from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_words
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Key, run_keys
+from flashlab.analysis.experiment import DIRTY, run_keys
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.analysis.tables import metric_rows, read_runs
 from flashlab.benchmarks.implementations import PACKED_TWIN
@@ -26,7 +25,6 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.sides import Side, SideError
 from flashlab.files import read_json
 from flashlab.plan.identity import deciding
-from flashlab.records import Record
 from flashlab.runs import Run
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
@@ -43,25 +41,22 @@ KERNEL = "kernel"
 """The circumstance that is each implementation's own."""
 
 FIELDS = {
-    **{"device_name": "{}", "memory_clock": "{:g} MHz", "power_limit": "{:g} W", "driver": "{}"},
-    **{"torch": "{}", "cpu_count": "{:g}", "protocol": "{}", "measuring": "digest {:.12}"},
-    **{"measured": "{}", "commits": "{}", "gpus": "{}", "processes": "{}"},
-    KERNEL: "digest {:.12}",
+    **{"device_name": ("device_name", "{}"), "memory_clock": ("gpu.memory_clock_MHz", "{:g} MHz")},
+    **{"power_limit": ("gpu.power_limit_W", "{:g} W"), "driver": ("driver", "{}")},
+    **{"torch": ("packages.torch", "{}"), "cpu_count": ("cpu_count", "{:g}")},
+    **{"protocol": ("protocol.name", "{}"), "measuring": ("measuring_digest", "digest {:.12}")},
+    **{"measured": ("measured", "{}"), "commits": ("commits", "{}"), "gpus": ("gpus", "{}")},
+    **{"processes": ("processes", "{}"), KERNEL: ("implementation_digest", "digest {:.12}")},
 }
-"""The circumstances of both sides, as they are printed."""
-
-STATED = {
-    **{"gpu.memory_clock_MHz": "memory_clock", "gpu.power_limit_W": "power_limit"},
-    **{"packages.torch": "torch", "measuring_digest": "measuring"},
-    "implementation_digest": KERNEL,
-}
-"""What a record calls some of them."""
+"""The circumstances of both sides: what a record calls each, and how it is printed."""
 
 
 class _Read:
     """The runs of a side that both sides have, as the estimators of a report see them.
 
-    RecordError for a record that is missing or damaged.
+    `values` are the rows of the metric table of runs that are ok, with what comparisons take of
+    each: its estimate (of an exact metric the ends in place of it), the hashes of its records, and
+    the codes of its warnings. RecordError for a record that is missing or damaged.
     """
 
     def __init__(self, side: Side, shared: set[Run]) -> None:
@@ -70,88 +65,57 @@ class _Read:
         file = side["ceilings"]
         self.ceilings = read_ceilings(read_json(Path(file))) if file else None
         of = read_runs({**side, "records": entries}, side, self.ceilings)
-        self.estimates, self.records = Estimates([of]), [*of.records]
-        self.runs = {each.key: each for each in of.runs}
-        keys, ok = run_keys(benchmark), (row for row in metric_rows(of) if row["status"] == "ok")
-        self.values = {(*(row[key] for key in keys), row["metric"]): row for row in ok}
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Its name, its devices, and when its last record was measured."""
-        devices = {record.environment.get("device_name") for record in self.records}
+        self.records, self.status = [*of.records], {each.run: each.status for each in of.runs}
+        devices = {str(d) for r in self.records if (d := r.environment.get("device_name"))}
         ended = max(record.started for record in self.records)
-        return {"name": self.name, "devices": sorted(filter(None, devices)), "ended": ended}
-
-    def status(self, run: Run) -> str:
-        """What became of a run."""
-        return self.runs[tuple(run.to_row().values())].status
-
-    def hashes(self, key: Key) -> list[str]:
-        """Those of a run's records."""
-        run = self.runs[key]
-        return [process.sha256 for process in run.processes if process.status == run.status]
+        self.about = {"name": self.name, "devices": sorted(devices), "ended": ended}
+        metrics = {metric.name: metric for metric in (*benchmark.measured, *benchmark.totals)}
+        estimates, runs, rows = Estimates([of]), {each.run: each for each in of.runs}, []
+        for row in metric_rows(of):
+            if row["status"] != "ok" or row["metric"] not in metrics:
+                continue
+            metric, each = metrics[row["metric"]], runs[Run.of(benchmark, row)]
+            about = () if metric.exact else (None, *benchmark.measured_behind(metric.name))
+            facts = {
+                **{end: row["value"] for end in ("low", "high") if row[end] is None},
+                "estimate": None if metric.exact else estimates.of(metric)[each.key],
+                "hashes": [p.sha256 for p in each.processes if p.status == each.status],
+                "codes": {w["code"] for w in each.warnings if w.get("metric") in about},
+                "variant": variant_words((v.name, each.run[v.name]) for v in benchmark.variants),
+                "shape": " ".join(each.run.words),
+            }
+            rows.append({**row, **benchmark.all_parameters(each.run), **facts})
+        self.values = pd.DataFrame(rows)
 
 
 # The table
 
 
-def _ratio(metric: Metric, sides: Sequence[_Read], key: Key) -> Ratio:
-    """The second side's value of a metric of a run over the first's, with its interval."""
-    if sides[0].hashes(key) == sides[1].hashes(key):
+def _ratio(both: Any) -> Ratio:
+    """The other one's value of a metric over the first one's, with its interval."""
+    if both.hashes_one == both.hashes_other:
         return Ratio(0, 1.0, 1.0, 1.0, 0)  # as of a kernel that a revision did not change
-    if not metric.exact:
-        first, second = (side.estimates.of(metric)[key] for side in sides)
-        return ratio(0, second, first)
+    if both.estimate_one is not None:
+        return ratio(0, both.estimate_other, both.estimate_one)
     # The same at every measurement; where processes differ, the largest.
-    rows = [side.values[(*key, metric.name)] for side in sides]
-    one, other = (row["value"] for row in rows)
-    (least, low), (most, high) = (
-        [row["value"] if row[end] is None else row[end] for row in rows] for end in ("low", "high")
+    ends = both.low_other / both.high_one, both.high_other / both.low_one
+    return Ratio(0, both.value_other / both.value_one, *ends, 0)
+
+
+def _with_ratios(both: pd.DataFrame, metrics: Sequence[Metric], by: Sequence[str]) -> pd.DataFrame:
+    """Pairs of rows of `_Read.values`, of some metrics and sorted, with the ratio of each."""
+    ranks = {metric.name: rank for rank, metric in enumerate(metrics)}
+    both = both.assign(rank=both.metric.map(ranks)).dropna(subset="rank")
+    both = both.sort_values([*by], ignore_index=True)
+    pairs: list[Any] = [*both.itertuples()]
+    ratios = [*map(_ratio, pairs)]
+    return both.join(pd.DataFrame(map(vars, ratios))).assign(
+        verdict=[each.verdict for each in ratios],
+        samples=pd.array([each.samples or None for each in ratios], "Int64"),
+        doubts=[" ".join(sorted(each.codes_one | each.codes_other)) for each in pairs],
+        processes=[f"{len(each.hashes_one)} {len(each.hashes_other)}" for each in pairs],
+        settings=1,
     )
-    return Ratio(0, other / one, low / most, high / least, 0)
-
-
-def _across(benchmark: Benchmark, sides: Sequence[_Read]) -> Iterator[dict[str, Any]]:
-    """Each metric of each run that has it on both sides, by implementation and metric."""
-    order = [metric.name for metric in (*benchmark.measured, *benchmark.totals)]
-    shared = [key for key in sides[0].values.keys() & sides[1].values.keys() if key[-1] in order]
-    for key in sorted(shared, key=lambda key: (key[0], order.index(key[-1]), key)):
-        metric, runs = benchmark.metric(key[-1]), [side.runs[key[:-1]] for side in sides]
-        about = (None, *benchmark.measured_behind(metric.name))
-        warnings = (w for run in runs for w in run.warnings if w.get("metric") in about)
-        doubts = set[str]() if metric.exact else {warning["code"] for warning in warnings}
-        medians = (side.values[key]["value"] for side in sides)
-        yield {
-            **{"compared": DATASET, "implementation": key[0]},
-            "variant": variant_words((v.name, runs[1].run[v.name]) for v in benchmark.variants),
-            **_row(benchmark, metric, runs[1].run, _ratio(metric, sides, key[:-1])),
-            **dict(zip(("reference_median", "subject_median"), medians, strict=True)),
-            "doubts": " ".join(sorted(doubts)),
-            "processes": " ".join(str(len(side.hashes(key[:-1]))) for side in sides),
-        }
-
-
-def _among(benchmark: Benchmark, side: _Read) -> Iterator[dict[str, Any]]:
-    """The implementations of one side against each other at each setting, by the usual pairing."""
-    keys = sorted(side.runs, key=lambda key: (key[1:], key[0]))
-    alike = itertools.combinations((k for k in keys if not k[0].endswith(PACKED_TWIN)), 2)
-    pairs = [(one, other) for one, other in alike if one[1:] == other[1:]]
-    for metric, (one, other) in itertools.product(ranked_by(benchmark), pairs):
-        of = side.estimates.of(metric)
-        if {one, other} <= of.keys():
-            named = {"experiment": side.name, "subject": other[0], "reference": one[0]}
-            found = _row(benchmark, metric, side.runs[other].run, ratio(0, of[other], of[one]))
-            yield {**named, "compared": IMPLEMENTATIONS, **found}
-
-
-def _row(benchmark: Benchmark, metric: Metric, run: Run, found: Ratio) -> dict[str, Any]:
-    """A ratio by a metric at the setting of a run."""
-    return {
-        **{"metric": metric.name, "unit": metric.unit, "settings": 1, "pairs": found.pairs},
-        **{"shape": " ".join(run.words), "dtype": run.dtype, "device": run.device},
-        **{"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": found.verdict},
-        **{"samples": found.samples or None, **benchmark.all_parameters(run)},
-    }
 
 
 def _table(benchmark: Benchmark, sides: Sequence[_Read]) -> pd.DataFrame:
@@ -163,31 +127,32 @@ def _table(benchmark: Benchmark, sides: Sequence[_Read]) -> pd.DataFrame:
         or several pooled (`story.compare.with_pooled`), and ``implementations`` where two of one
         side (``experiment``) are.
     """
-    table = pd.DataFrame(_across(benchmark, sides))
-    if len(table):
-        one, other = (side.name for side in sides)
-        across = with_pooled(table, benchmark).assign(subject=other, reference=one)
-        within = (row for side in sides for row in _among(benchmark, side))
-        table = pd.concat([across, pd.DataFrame(within)])
-    parameters = benchmark.parameters
-    columns = [*COLUMNS, *(parameter.name for parameter in parameters), *ABOUT]
-    whole = [parameter.name for parameter in parameters if parameter.kind is int]
+    parameters = {parameter.name: parameter.kind for parameter in benchmark.parameters}
+    (name, *keys), suffixes = run_keys(benchmark), ("_one", "_other")
+    on = [*dict.fromkeys(["metric", "unit", "variant", "shape", *keys, *parameters])]
+    one, other = (side.values for side in sides)
+    table = pd.DataFrame()
+    if len(one) and len(other) and len(both := one.merge(other, on=[name, *on], suffixes=suffixes)):
+        metrics = (*benchmark.measured, *benchmark.totals)
+        across = _with_ratios(both, metrics, [name, "rank", *keys])
+        medians = {"value_one": "reference_median", "value_other": "subject_median"}
+        across = with_pooled(across.rename(columns=medians).assign(compared=DATASET), benchmark)
+        table = across.assign(reference=sides[0].name, subject=sides[1].name)
+    for side in sides if len(table) else ():
+        plain = side.values[~side.values[name].str.endswith(PACKED_TWIN)]
+        both = plain.merge(plain, on=on, suffixes=suffixes)
+        both = both[both.implementation_one < both.implementation_other]
+        names = {"implementation_one": "reference", "implementation_other": "subject"}
+        within = _with_ratios(both, ranked_by(benchmark), ["rank", *keys, *names])
+        within = within.rename(columns=names).drop(columns=["variant", "doubts", "processes"])
+        table = pd.concat([table, within.assign(compared=IMPLEMENTATIONS, experiment=side.name)])
+    whole = [parameter for parameter, kind in parameters.items() if kind is int]
     numbers = dict.fromkeys([*whole, "settings", "pairs", "samples"], "Int64")
-    return table.reindex(columns=columns).astype(object).astype(numbers).reset_index(drop=True)
+    table = table.reindex(columns=[*COLUMNS, *parameters, *ABOUT])
+    return table.astype(object).astype(numbers).reset_index(drop=True)
 
 
 # Around it
-
-
-def _facts(record: Record) -> dict[str, Any]:
-    """What a record states, and what follows from it."""
-    commit, dirty = record.environment.get("commit"), record.environment.get("dirty")
-    return {
-        **{"boot": "", "gpu_uuid": None, **record.environment, **record.sources},
-        **{"implementation": record.run.implementation, "run": str(record.run)},
-        **{"protocol": deciding(record.protocol), "measured": record.started[:10]},
-        "commits": commit and commit[:12] + ("-dirty" if dirty else ""),
-    }
 
 
 def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
@@ -196,26 +161,34 @@ def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
     Each has the values that occur on each side: ``agrees`` where they are the same, ``unstated``
     where one side states none. Of a protocol these are its name and what of it is not the same.
     """
-    stated = [{"side": at, **_facts(each)} for at, s in enumerate(sides) for each in s.records]
-    facts = pd.json_normalize(stated).rename(columns=STATED)
+    facts = pd.json_normalize(
+        {
+            **{"boot": "", "gpu_uuid": None, **record.environment, **record.sources},
+            **{"side": at, "implementation": record.run.implementation, "run": str(record.run)},
+            **{"protocol": deciding(record.protocol), "measured": record.started[:10]},
+            "commits": (commit := record.environment.get("commit"))
+            and commit[:12] + DIRTY * bool(record.environment.get("dirty")),
+        }
+        for at, side in enumerate(sides)
+        for record in side.records
+    )
     facts["gpus"] = facts.groupby(["side", "boot"]).gpu_uuid.transform("nunique")
     facts["processes"] = facts.groupby(["side", "run"]).run.transform("size")
-    parts = facts.filter(regex=r"^protocol\.").astype(str)
-    facts["protocol"] = parts.pop("protocol.name")
-    for name in parts.columns[parts.nunique() > 1]:
-        facts["protocol"] += f", {name.removeprefix('protocol.')} " + parts[name]
-    facts = facts.reindex(columns=["side", "implementation", *FIELDS])
-    kernels = [(KERNEL, name) for name in sorted(facts.implementation.unique())]
+    parts = facts.filter(regex=r"^protocol\.(?!name)").astype(str)
+    for part in parts.columns[parts.nunique() > 1]:
+        facts["protocol.name"] += f", {part.removeprefix('protocol.')} " + parts[part]
     found = []
-    for field, name in [*((field, None) for field in FIELDS if field != KERNEL), *kernels]:
-        stating = facts[facts.implementation == name] if name else facts
-        one, other = (
-            sorted({FIELDS[field].format(value) for value in values.dropna() if value})
-            for values in (stating[field][stating.side == at] for at in (0, 1))
-        )
-        verdict = "agrees" if one == other else "differs" if one and other else "unstated"
-        row = {"field": field, "implementation": name, "one": one, "other": other}
-        found.append({**row, "verdict": verdict})
+    for field, (column, form) in FIELDS.items():
+        known = facts.reindex(columns=["side", "implementation", column]).dropna()
+        for name in sorted(facts.implementation.unique()) if field == KERNEL else [None]:
+            of = known[known.implementation == name] if name else known
+            one, other = (
+                sorted({form.format(value) for value in of[column][of.side == at] if value})
+                for at in (0, 1)
+            )
+            verdict = "agrees" if one == other else "differs" if one and other else "unstated"
+            row = {"field": field, "implementation": name, "one": one, "other": other}
+            found.append({**row, "verdict": verdict})
     return found
 
 
@@ -227,16 +200,15 @@ def compare_ceilings(
     `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s; `sustained`
     are the rates after they fell, None where they did not. Empty where a side has none.
     """
-    known = [ceilings for ceilings in both if ceilings]
-    rates = [(COPY, 1e9, [ceilings.copy for ceilings in known])]
-    for dtype in sorted(dtypes):
-        rates.append((dtype, 1e12, [c.matrix[dtype] for c in known if dtype in c.matrix]))
-    return [
-        {"what": what, "one": of[0].rate / unit, "other": of[1].rate / unit}
-        | {"sustained": [each.sustained_rate and each.sustained_rate / unit for each in of]}
-        for what, unit, of in rates
-        if len(of) == 2
-    ]
+    rates = [{COPY: each.copy, **each.matrix} for each in both if each]
+    found = []
+    for what in (COPY, *sorted(dtypes)):
+        unit, of = 1e9 if what == COPY else 1e12, [each[what] for each in rates if what in each]
+        if len(of) == 2:
+            one, other = (each.rate / unit for each in of)
+            falls = [each.sustained_rate and each.sustained_rate / unit for each in of]
+            found.append({"what": what, "one": one, "other": other, "sustained": falls})
+    return found
 
 
 def compare(one: Side, other: Side) -> Compared:
@@ -248,7 +220,7 @@ def compare(one: Side, other: Side) -> Compared:
     """
     benchmark = find_benchmark(one["benchmark"])
     runs = [{Run.of(benchmark, each["run"]) for each in s["records"]} for s in (one, other)]
-    shared = sorted(runs[0] & runs[1])
+    shared = runs[0] & runs[1]
     if not shared:
         kinds = [" and ".join(sorted({f"{r.dtype} on {r.device}" for r in of})) for of in runs]
         raise SideError(
@@ -256,7 +228,7 @@ def compare(one: Side, other: Side) -> Compared:
             "common: none has the same implementation, shape, dtype and kind of device. Measure "
             "both with the same configuration."
         )
-    sides = [_Read(side, {*shared}) for side in (one, other)]
+    sides = [_Read(side, shared) for side in (one, other)]
     about: dict[str, Any] = {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
@@ -265,11 +237,11 @@ def compare(one: Side, other: Side) -> Compared:
         "environments": _circumstances(sides),
         "ceilings": compare_ceilings([s.ceilings for s in sides], {run.dtype for run in shared}),
         "ended": [
-            {**_named(run), "one": statuses[0], "other": statuses[1], **dict(run.parameters)}
-            for run in shared
-            if {*(statuses := [side.status(run) for side in sides])} != {"ok"}
+            {**_named(run), "one": statuses[0], "other": statuses[1], **run}
+            for run in sorted(shared)
+            if {*(statuses := [side.status[run] for side in sides])} != {"ok"}
         ],
-        "only": [[_named(run) for run in sorted(of - {*shared})] for of in runs],
+        "only": [[_named(run) for run in sorted(of - shared)] for of in runs],
     }
     table = _table(benchmark, sides)
     about["observations"] = [each.to_json() for each in story(Compared(benchmark, table, about))]
