@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import gc
+import glob
 import importlib
 import json
 import os
@@ -30,7 +31,7 @@ from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
@@ -167,10 +168,9 @@ def _keep(connection: socket.socket, order: Mapping[str, Any]) -> None:
 def hold_gpus() -> subprocess.Popen[bytes] | None:
     """Keep the GPUs initialised until this process ends; None where there is no driver.
 
-    Without persistence mode the driver shuts a GPU down when the last process that has it open
-    ends, and the next one waits until it is initialised again: 8 to 15 s a run on a host of two
-    H100s. The program is one of its own, since no fork survives an open GPU; it ends at its next
-    line once nobody can read that.
+    Without persistence mode the driver shuts a GPU down with the last process that has it open, and
+    initialises it again for the next: 8 to 15 s a run on a host of two H100s. The program is one of
+    its own, since no fork survives an open GPU; it ends at its next line once nobody can read that.
     """
     files: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with suppress(OSError):
@@ -180,9 +180,7 @@ def hold_gpus() -> subprocess.Popen[bytes] | None:
 
 def open_devices() -> list[str]:
     """The GPU's device files that this process holds open."""
-    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    # The folder's own descriptor is in its list, and closed by now.
-    opened = {os.readlink(link) for link in links if os.path.lexists(link)}
+    opened = {os.path.realpath(link) for link in glob.iglob("/proc/self/fd/*")}
     return sorted(path for path in opened if path.startswith("/dev/nvidia"))
 
 
@@ -222,11 +220,12 @@ def _serve(listener: socket.socket, path: str, serves: str, *modules: str) -> No
 
 
 def _interpreter(
-    given: socket.socket, environment: Mapping[str, str], log: IO[Any] | None, *arguments: object
+    given: socket.socket, environment: Mapping[str, str], *serving: object
 ) -> subprocess.Popen[bytes]:
     """This module in a new interpreter, in a session of its own, with a socket that it is given."""
-    command = [sys.executable, "-m", __name__, *map(str, (given.fileno(), *arguments))]
-    files: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+    command = [sys.executable, "-m", __name__, *map(str, (given.fileno(), *serving))]
+    output = subprocess.DEVNULL if serving else None
+    files: Any = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
     files |= {"pass_fds": [given.fileno()], "start_new_session": True}
     return subprocess.Popen(command, env={**environment}, **files)
 
@@ -254,20 +253,17 @@ class Server:
             with open(folder / "lock", "a") as lock, socket_address(self.path) as address:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be starting it
                 if connection.connect_ex(address):
-                    self._start(address)
+                    self.path.unlink(missing_ok=True)
+                    with socket.socket(socket.AF_UNIX) as listener:
+                        listener.bind(address)
+                        listener.listen(1000)
+                        _interpreter(listener, self._environment, *self._arguments)
                     connection.connect(address)
             return connection
         except OSError as error:
             print(f"no warm start: {error}", file=sys.stderr)
             connection.close()
             return None
-
-    def _start(self, address: str) -> None:
-        self.path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX) as listener, open(f"{address}.log", "ab") as log:
-            listener.bind(address)
-            listener.listen(1000)
-            _interpreter(listener, self._environment, log, *self._arguments)
 
 
 class Child:
@@ -290,15 +286,11 @@ class Child:
         server: Server | None = None,
         modules: Sequence[str] = (),
     ) -> None:
-        """Call a function; ChildProcessError where Python does not start.
+        """Call ``module:function`` with JSON's arguments, and last the socket that leads here.
 
-        Args:
-            function: its name, ``module:function``.
-            arguments: its arguments, as JSON; the last is the socket that leads here.
-            environment: all of its environment variables.
-            log: file that its output is appended to; it goes where ours does without one.
-            server: what forks it; a new interpreter does without one, or where it does not start.
-            modules: what the server imports beforehand.
+        `environment` has all of its variables. Its output is appended to the file `log`, or goes
+        where ours does. A `server` forks it, which has imported `modules` then; a new interpreter
+        does without one, or where it does not start: ChildProcessError where nor does that.
         """
         order: dict[str, Any] = {
             **{"function": function, "arguments": [*arguments], "environment": {**environment}},
@@ -308,7 +300,7 @@ class Child:
         if not self.is_warm:
             ours, theirs = socket.socketpair()
             with theirs:
-                self._keeper = _interpreter(theirs, environment, None)
+                self._keeper = _interpreter(theirs, environment)
             if not self._begins(ours, order):
                 raise ChildProcessError(f"{sys.executable} does not start")
 

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import tempfile
 from argparse import ArgumentTypeError
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -14,22 +15,16 @@ class UsageError(Exception):
 
 
 def require_torch() -> None:
-    """ModuleNotFoundError without torch, which only the measuring process imports.
-
-    There, its absence would be recorded as an error of every single run.
-    """
+    """ModuleNotFoundError without torch, of which each measuring process would make an error."""
     if importlib.util.find_spec("torch") is None:
         raise ModuleNotFoundError(name="torch")
 
 
 def _below(most: float, text: str, number: str, per: int, what: str) -> float:
-    try:
-        value = float(number) / per
-    except ValueError:
-        value = math.nan
-    if not 0 < value < most:
-        raise ArgumentTypeError(f"{text!r} is not {what}")
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(number) / per) < most:
+            return value
+    raise ArgumentTypeError(f"{text!r} is not {what}")
 
 
 def seconds(text: str) -> float:
@@ -44,7 +39,7 @@ def share(text: str) -> float:
 
 
 def new_file(text: str) -> Path:
-    """The path of a file to write, as the type of an option; one that cannot be written is refused.
+    """The path of a file to write, as the type of an option; refused where it cannot be written.
 
     So a measurement is not lost in the end.
     """
@@ -60,5 +55,4 @@ def new_file(text: str) -> Path:
         with tempfile.TemporaryFile(dir=path.parent):
             return path
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ArgumentTypeError(f"{text} cannot be written: {reason}") from error
+        raise ArgumentTypeError(f"{text} cannot be written: {error.strerror or error}") from error

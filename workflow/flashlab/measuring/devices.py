@@ -20,11 +20,11 @@ POLL_SECONDS = 0.02
 
 def _try_lock(name: str) -> int | None:
     """The file descriptor of the lock of this name; None if another process holds it."""
-    path = Path(tempfile.gettempdir()) / f"flashlab-{name}.lock"
+    path = Path(tempfile.gettempdir(), f"flashlab-{name}.lock")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
     except PermissionError:  # another user's, in a folder where the system protects it
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -53,9 +53,7 @@ def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
     """Claim the CPU, or a visible GPU, for the block.
 
     Of several GPUs it is that of the number `card`, counted round (`plan.blocks`), or whichever is
-    free first.
-
-    Yields the environment variables that confine a child process to the claimed device.
+    free first. Yields the environment variables that confine a child process to it.
     """
     names = [*_devices(device).items()]
     if not names:

@@ -74,8 +74,8 @@ def job_environment() -> dict[str, str]:
     Freed memory stays with the process, as CUDA's allocator keeps it: else large tensors are mapped
     anew in each call on a CPU, whose page faults may take longer than the call. glibc reads this as
     a process starts. Inductor compiles in the process itself: a pool of workers costs more than a
-    run's one or two kernels, and could not be forked. FlashAttention-4 keeps what it has compiled
-    for later processes, as Triton and Inductor do anyway. PyTorch's profiler (Kineto) is silent.
+    run's few kernels, and could not be forked. FlashAttention-4 keeps what it has compiled for
+    later processes, as Triton and Inductor do anyway. PyTorch's profiler (Kineto) is silent.
     """
     package = str(Path(__file__).parents[2])
     search = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]

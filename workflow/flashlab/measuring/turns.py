@@ -1,7 +1,6 @@
-"""A process of a bench: it times a batch of calls at each command.
+"""A process of a bench: it times a batch of calls at each command, and keeps still in between.
 
-It answers to commands on a socket, one at a time, and keeps still in between: so two
-implementations are measured in turns, each in a warm process of its own.
+So two implementations are measured in turns, each in a warm process of its own.
 """
 
 from __future__ import annotations
@@ -66,20 +65,17 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -
     """Follow the commands that arrive on the order's channel until ``end``, or until it closes.
 
     Commands and replies are JSON, one a line; an empty reply says that the kernel is imported and
-    the device is set up.
-
-    ``prepare`` checks the kernel and measures its memory; ``pass`` goes on to a pass by the name of
-    its timed metric, once the last result of the one before is checked; ``batch`` times a batch of
-    that pass; ``check`` checks the last one's, and fresh inputs. The answer holds what `prepare`
-    gave and the warnings that the state of the device gives.
+    the device is set up. ``prepare`` checks the kernel and measures its memory; ``pass`` goes on to
+    a pass by the name of its timed metric, once the last result of the one before is checked;
+    ``batch`` times a batch of its calls; ``check`` checks the last one's, and fresh inputs. The
+    answer holds what `prepare` gave, and warnings that the state of the device gives.
     """
     run, channel = order["run"], order["channel"]
     device, commands = run["device"], channel.makefile("r", encoding="utf-8")
-    torch.empty(1, device=device)  # sets up the device, while the other processes do so too
+    torch.empty(1, device=device)  # sets it up, while the other processes do so too
     states = environment.gpu_states(device)
     passes: Iterator[tuple[str, Pass]] = iter(())
-    prepared, reply = dict[str, Any](), dict[str, Any]()
-    turns, calls = None, 0
+    prepared, reply, turns, calls = dict[str, Any](), dict[str, Any](), None, 0
     while True:
         channel.sendall(json.dumps(reply).encode() + b"\n")
         command, reply = json.loads(commands.readline() or '{"do": "end"}'), {}

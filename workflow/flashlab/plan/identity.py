@@ -44,12 +44,11 @@ def _tree_digest(path: Path) -> str:
 def measuring_digest(
     measure: str | None = None, process: tuple[str, ...] = MEASURING_PROCESS
 ) -> str:
-    """SHA-256 over the syntax trees of all the code that a measuring process imports.
+    """SHA-256 over the syntax trees of all that a measuring process imports.
 
-    `measure` is the module that measures a benchmark; without it, the code that every process has.
-    `process` are the modules behind the process itself.
+    That is the modules `process`, and that which measures a benchmark, if any.
     """
-    modules = [*process, *([measure] if measure else [])]
+    modules = [*process, *filter(None, [measure])]
     paths = {path for module in modules for path in sources_of(module)}
     trees = {path.relative_to(PACKAGE.parent).as_posix(): _tree_digest(path) for path in paths}
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
@@ -70,8 +69,7 @@ def identity(
 ) -> dict[str, Any]:
     """The identity of a local record on a device, this machine's without a `device_name`.
 
-    `process` numbers those that measure the same run; how many there are is no part of it, so that
-    further ones leave those before as they are.
+    `process` numbers those that measure the same run, so that further ones leave it as it is.
     """
     name = protocol["name"]
     of_run = COUNTING_PROCESS[run.device] if name == COUNTERS else MEASURING_PROCESS
@@ -93,13 +91,12 @@ def identity(
 
 def sources(identity: Mapping[str, Any], implementation: Implementation) -> dict[str, Any]:
     """The digests and versions of an identity that a record keeps as its ``sources``."""
-    kept = ["scheme", "benchmark", "process", "counters", *(["inputs"] * bool(identity["inputs"]))]
+    kept = ("scheme", "benchmark", "process", "counters", "versions", "inputs")
     return {
-        **{key: identity[key] for key in kept},
+        **{key: identity[key] for key in kept if key != "inputs" or identity[key]},
         "implementation_digest": identity["implementation"],
         "implementation_sha256": implementation.sha256,
         "measuring_digest": identity["measuring"],
-        "versions": identity["versions"],
     }
 
 
@@ -116,10 +113,6 @@ def record_name(run: Run, identity: Mapping[str, Any]) -> str:
 
 def ceilings_name(device: str, device_name: str) -> str:
     """File name of a device's ceilings, which carries their identity as a record's does."""
-    identity = {
-        "scheme": SCHEME,
-        "measuring": measuring_digest(),
-        "device": device_name,
-        "versions": {"torch": machine.package_version("torch")},
-    }
-    return f"ceilings-{device}-{_digits(identity)}.json"
+    versions = {"torch": machine.package_version("torch")}
+    identity = {"scheme": SCHEME, "measuring": measuring_digest(), "versions": versions}
+    return f"ceilings-{device}-{_digits({**identity, 'device': device_name})}.json"
