@@ -24,7 +24,7 @@ from flashlab.config import read_layer
 from flashlab.figures.stage import draw_figures
 from flashlab.plan.digests import write_digests
 from flashlab.plan.make import make
-from flashlab.plan.plan_files import experiment_file
+from flashlab.plan.plan_files import CONFIG
 from flashlab.plan.value import Plan, write_views
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.render import FIGURES, write_page, write_report
@@ -103,12 +103,10 @@ def print_costs(runs: int) -> None:
     for path in sorted(home.joinpath("records").iterdir()):
         write_digests(path)
     print_cost("plan, all records known by their digests", lambda: make(config))
-    tables, plans = home / "tables", [experiment_file(home, name) for name in planned.experiments]
-    resolved, languages = home / "plan" / "config.json", home / "plan" / "languages.json"
-    figures = (plans, tables, None, languages, home / FIGURES, home / "overview")
-    print_cost("tables", partial(make_tables, home, None, tables))
-    print_cost("observations", partial(observe, plans, tables, None, home / "observations.json"))
-    print_cost("figures", partial(draw_figures, *figures))
+    resolved, figures = home / CONFIG, (home / FIGURES, home / "overview")
+    print_cost("tables", partial(make_tables, home, None, home / "tables"))
+    print_cost("observations", partial(observe, home, None, home / "observations.json"))
+    print_cost("figures", partial(draw_figures, home, None, *figures))
     print_cost("report", partial(write_report, resolved, home, None, home / "lab5.pdf"))
     print_cost("page", partial(write_page, resolved, home, None, home / "lab5.html"))
 

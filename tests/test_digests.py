@@ -9,6 +9,7 @@ import pytest
 
 from flashlab.files import sha256_of, write_json
 from flashlab.plan.digests import LIST, ChangedError, read_digests, refuse_changed, write_digests
+from flashlab.plan.plan_files import RECORDS
 
 
 def written(path: Path, text: str) -> Path:
@@ -52,9 +53,7 @@ def test_tables_and_report_are_made_of_nothing_that_has_changed(tmp_path: Path) 
     record = written(tmp_path / "records" / "r.json", "{}")
     other = written(tmp_path / "records" / "of-another-plan.json", "{}")
     runs = written(tmp_path / "tables" / "causal" / "runs.csv", "run\n")
-    plan = {"benchmark": "attention", "records": [{"path": str(record), "replicates": []}]}
-    write_json(tmp_path / "plan" / "experiments.json", ["causal"])
-    write_json(tmp_path / "plan" / "records" / "causal.json", plan)
+    write_json(tmp_path / RECORDS, {"experiments": {"causal": [{"path": str(record)}]}})
     for made in (record, other, tmp_path / "tables"):
         write_digests(made)
     other.write_text("{ }")

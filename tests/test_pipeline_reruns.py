@@ -32,14 +32,14 @@ INPUTS = {
     "tables": """
         workflow/flashlab/analysis/tables.py workflow/flashlab/records.py
         workflow/flashlab/statistics.py workflow/flashlab/benchmarks/attention/costs.py
-        plan/experiments.json plan/records/causal.json plan/sweeps/causal.json
+        plan/experiments.json plan/records.json
     """,
     "observations": """
-        workflow/flashlab/story/stage.py data/devices.csv plan/sweeps/causal.json
+        workflow/flashlab/story/stage.py data/devices.csv plan/experiments.json
     """,
     "figures": """
         workflow/flashlab/figures/lines.py templates/labels/figures.toml
-        templates/fonts/NotoSansTC-Regular.ttf plan/languages.json plan/experiments/causal.json
+        templates/fonts/NotoSansTC-Regular.ttf plan/languages.json plan/figures.json
     """,
     "report": """
         workflow/flashlab/report/content.py templates/labels/report.toml templates/report.html.j2
@@ -49,7 +49,7 @@ INPUTS = {
 """Files that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
     "tables": f"{PACKAGE}/story/words.py {PACKAGE}/measuring/protocols.py plan/titles.json",
-    "observations": f"{PACKAGE}/figures/lines.py plan/experiments/causal.json plan/languages.json",
+    "observations": f"{PACKAGE}/figures/lines.py plan/figures.json plan/languages.json",
     "figures": f"{PACKAGE}/analysis/stage.py templates/report.css plan/titles.json",
     "report": f"{PACKAGE}/measuring/protocols.py templates/page.js",
 }

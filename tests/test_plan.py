@@ -23,6 +23,7 @@ from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.plan.experiments import Experiment, experiments_of, protocol_of, runs_of
 from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
+from flashlab.plan.plan_files import EXPERIMENTS
 from flashlab.plan.runs import Planned, plan_recorded
 from flashlab.plan.value import Plan
 from flashlab.plan.views import style_numbers
@@ -77,7 +78,7 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
     assert preview.orders.keys() < whole.orders.keys() and not preview.counters
     assert {order["process"] for order in preview.orders.values()} == {0}
     for name in preview.experiments.keys() - {"summary"}:
-        (view,) = (v for path, v in preview.views.items() if path.endswith(f"sweeps/{name}.json"))
+        view = preview.view(EXPERIMENTS)[name]
         assert len({run[view["sweep"]] for run in view["runs"]}) == 2
     with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
         check_freezable(planned(config, quick=True, name="mine"))
@@ -142,30 +143,24 @@ def of_first(**keys: Any) -> Callable[[Config], Any]:
     return lambda config: config["experiments"][0].update(keys)
 
 
-EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
-RECORDS = " ".join(f"records/{name}.json" for name in ("summary", *EXPERIMENTS))
-LOOKS = " ".join(
-    f"{of}/{name}.json" for of in ("experiments", "sweeps") for name in ("summary", *EXPERIMENTS)
-)
+NAMES = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 CHANGES: dict[str, tuple[Callable[[Config], Any], str]] = {
     "more time": (lambda c: c.update(measure={"timeout_s": 600}), "config.json"),
     "the author": (lambda c: c.update(author={"name": "x"}), "config.json"),
     "processes on GPUs": (lambda c: c.update(replicates={"cuda": 9, "cpu": 3}), ""),
-    "processes": (lambda c: c.update(replicates=2), f"{RECORDS}"),
+    "processes": (lambda c: c.update(replicates=2), "records.json"),
     "measured again": (lambda c: c.update(again="all"), ""),
-    "the baseline": (lambda c: c.update(baseline="Flash2"), f"config.json {LOOKS}"),
+    "the baseline": (lambda c: c.update(baseline="Flash2"), "config.json experiments.json"),
     "a language": (lambda c: c.update(languages=["en"]), "config.json languages.json"),
     "a title": (of_first(title={"zh_TW": "x", "en": "y"}), "config.json titles.json"),
-    "figures": (of_first(figures=["rate"]), "config.json experiments/seq_len.json"),
+    "figures": (of_first(figures=["rate"]), "config.json figures.json"),
     "the order of implementations": (
         of_first(implementations=["Flash2", "Pytorch"]),
-        "config.json experiments/seq_len.json sweeps/seq_len.json "
-        "experiments/summary.json sweeps/summary.json",
+        "config.json experiments.json figures.json",
     ),
     "an experiment less": (
         lambda c: c["experiments"].pop(),
-        "config.json experiments.json titles.json experiments/emb_dim.json records/emb_dim.json "
-        "sweeps/emb_dim.json",
+        "config.json experiments.json figures.json records.json titles.json",
     ),
 }
 
@@ -304,4 +299,4 @@ def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Con
     assert [*found.experiments] == ["summary", "batch_size", "num_heads", "others-1"]
     assert len(found.records) == len(found.imports) == 12
     assert len(found.experiments["others-1"]) == 2 and found.notices == []
-    assert [e["name"] for e in found.config["experiments"]] == [*EXPERIMENTS]
+    assert [e["name"] for e in found.config["experiments"]] == [*NAMES]

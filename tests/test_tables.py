@@ -186,7 +186,7 @@ def replicated(run: Run, *factors: float) -> list[Record]:
 def experiment_of(folder: Path, records: list[Record]) -> Runs:
     """The experiment of these records."""
     planter = Planter(folder)
-    return planter.read(planter.write_plan(records))
+    return planter.write_plan(records)
 
 
 def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: Planned) -> None:

@@ -11,7 +11,7 @@ from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import COMPARISONS
 from flashlab.analysis.verdict_changes import KEPT, MOST_LISTED, compare_verdicts
 from flashlab.files import write_json
-from flashlab.plan.plan_files import records_file
+from flashlab.plan.plan_files import RECORDS
 
 COLUMNS = "experiment,compared,variant,metric,subject,reference,value,ratio,low,high,verdict"
 
@@ -27,9 +27,10 @@ class Folder:
     def __init__(self, results: Path) -> None:
         self.results, self.record = results, results / "record.json"
         self.record.touch()
-        write_json(results / "plan" / "experiments.json", ["seq_len"])
-        planned = {"benchmark": "attention", "records": [{"path": str(self.record)}]}
-        write_json(records_file(results, "seq_len"), planned)
+        self.plan(self.record)
+
+    def plan(self, record: Path) -> None:
+        write_json(self.results / RECORDS, {"experiments": {"seq_len": [{"path": str(record)}]}})
 
     def report(self, *rows: str) -> list[str]:
         (self.results / COMPARISONS).write_text("\n".join([COLUMNS, *rows, ""]))
@@ -79,8 +80,7 @@ def test_a_removed_experiment_measures_nothing(folder: Folder) -> None:
     folder.report(row("Flash2", "above"))
     (other := folder.results / "other.json").touch()
     os.utime(other, ns=(1, 1))  # measured long ago, and reported again
-    planned = {"benchmark": "attention", "records": [{"path": str(other)}]}
-    write_json(records_file(folder.results, "seq_len"), planned)
+    folder.plan(other)
     said = folder.report(row("Flash2", "below"))
     assert said[0] == "1 of 1 verdicts changed since the report before, which had other runs:"
     other.touch()
@@ -95,8 +95,7 @@ def test_a_record_that_is_new_was_measured_since_if_it_is_newer_than_the_report(
     folder.report(row("Flash2", "above"))
     (other := folder.results / "other.json").touch()
     os.utime(other, (2**31, 2**31))
-    planned = {"benchmark": "attention", "records": [{"path": str(other)}]}
-    write_json(records_file(folder.results, "seq_len"), planned)
+    folder.plan(other)
     said = folder.report(row("Flash2", "below"))
     assert said[0].endswith("with runs that were measured since:")
 

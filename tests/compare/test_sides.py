@@ -13,6 +13,7 @@ from flashlab.compare.comparison import compare
 from flashlab.compare.revisions import unpack_folder
 from flashlab.compare.sides import Side, SideError, find_side, side_files
 from flashlab.files import read_json, sha256_of, write_json
+from flashlab.plan.plan_files import RECORDS
 from flashlab.records import Record
 
 KERNEL = """
@@ -73,12 +74,11 @@ def test_results_from_elsewhere_are_found_by_their_plan(
 ) -> None:
     first, second = keep(tmp_path / "records", measured[:2])
     keep(tmp_path / "records", [replace(measured[2], started="2030-01-01T00:00:00+00:00")])
-    write_json(tmp_path / "plan" / "experiments.json", ["seq_len"])
     file = {"path": f"results/local/records/{first.name}", "sha256": None}
     other = {"path": f"results/local/records/{second.name}", "sha256": None}
     entry = {"run": measured[0].run.to_json(), **file, "replicates": [other]}
-    plan = {"benchmark": "attention", "records": [entry]}
-    write_json(tmp_path / "plan" / "records" / "seq_len.json", plan)
+    plan = {"benchmark": "attention", "experiments": {"seq_len": [entry]}}
+    write_json(tmp_path / RECORDS, plan)
     assert paths_of(find_side(str(tmp_path), ATTENTION)) == [first, second]
 
 

@@ -109,10 +109,7 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     code = (
         "from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
         "results = Path('results')\n"
-        "plans = sorted(results.glob('plan/experiments/*.json'))\n"
-        "languages = results / 'plan' / 'languages.json'\n"
-        "draw_figures(plans, results / 'tables', None, languages, results / 'figures',"
-        " results / 'overview')"
+        "draw_figures(results, None, results / 'figures', results / 'overview')"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}
     environment = {**os.environ, "PYTHONPATH": str(root / "workflow"), **elsewhere}

@@ -17,7 +17,6 @@ from golden.texts import GOLDEN, Recorded, html_of
 from flashlab.analysis.frames import Dataset, read_dataset
 from flashlab.figures.stage import draw_figures
 from flashlab.numbers import measured, times
-from flashlab.plan.plan_files import experiment_file
 
 SVG = "{http://www.w3.org/2000/svg}"
 AXES = re.compile("xtick|ytick|legend|matplotlib.axis")
@@ -58,12 +57,9 @@ def marks(node: ElementTree.Element) -> Iterator[str]:
     "golden", [x for x in GOLDEN if x.name in ("cpu", "lab5")], ids=lambda golden: golden.name
 )
 def test_a_number_is_printed_alike_in_figures_and_tables(golden: Recorded) -> None:
-    with golden.results() as (plan, home, ceilings):
-        plans = [experiment_file(home, name) for name in plan.experiments]
-        folders = home / "figures", home / "overview"
-        languages, tables = home / "plan" / "languages.json", home / "tables"
-        draw_figures(plans, tables, ceilings, languages, *folders)
-        data = read_dataset(plans, tables, ceilings)
+    with golden.results() as (_, home, ceilings):
+        draw_figures(home, ceilings, home / "figures", home / "overview")
+        data = read_dataset(home, ceilings)
         drawn = [text for x in sorted(home.rglob("*.svg")) for text in marks(_root(x))]
         compared = [
             found for found in TABLE.findall(html_of(home, ceilings)) if RATIO.search(found)

@@ -31,7 +31,7 @@ from flashlab.analysis.stage import make_tables
 from flashlab.config import Layer, read_layer
 from flashlab.files import read_json, write_json
 from flashlab.plan.make import make
-from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.plan_files import RECORDS
 from flashlab.plan.value import Plan
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
@@ -157,12 +157,11 @@ def _write_results(plan: Plan, drawn: Sequence[str]) -> None:
     """Run the stages from the records to the observations, in the working directory."""
     home = Path(plan.home)
     for name, document in plan.views.items():
-        is_of_records = Path(name).parent == records_file(home, "x").parent
+        is_of_records = Path(name) == home / RECORDS
         write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
     ceilings = Path(plan.ceilings) if plan.ceilings else None
     make_tables(home, ceilings, home / "tables")
-    plans = [experiment_file(home, experiment) for experiment in plan.experiments]
-    observe(plans, home / "tables", ceilings, home / OBSERVATIONS)
+    observe(home, ceilings, home / OBSERVATIONS)
     write_json(home / "overview" / "drawn.json", list(drawn))
 
 

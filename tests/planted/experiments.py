@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import numpy as np
 from planted.records import counters_of, plan_of, record_of
 
 from flashlab.analysis.experiment import Runs
-from flashlab.analysis.stage import tabulate
+from flashlab.analysis.tables import read_runs, write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import read_json, write_json
-from flashlab.plan.plan_files import records_file, sweep_file
+from flashlab.plan.plan_files import EXPERIMENTS, RECORDS
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 from flashlab.statistics import Floats
@@ -82,7 +82,6 @@ class Planter:
     """Plants experiments in a folder."""
 
     folder: Path
-    planted: dict[Path, Runs] = field(default_factory=dict)
 
     def write_plan(
         self,
@@ -90,19 +89,20 @@ class Planter:
         name: str = "seq_len",
         sweep: str = "seq_len",
         counters: Sequence[Record] = (),
-    ) -> Path:
-        """Write the plan and the tables of records, all of one benchmark; the plan's file."""
-        file, sweep_plan = records_file(self.folder, name), sweep_file(self.folder, name)
+    ) -> Runs:
+        """Write the plan and the tables of records, all of one benchmark; the experiment."""
         document = plan_of(self.folder, records, name, sweep, counters=counters)
-        for each in (file, sweep_plan):
-            write_json(each, document)
-        self.planted[file] = tabulate(file, sweep_plan, self.folder / "tables")
-        names = self.folder / "plan" / "experiments.json"
-        before = read_json(names) if names.exists() else []
-        write_json(names, list(dict.fromkeys([*before, name])))
-        return file
+        found = read_runs(document, document)
+        write_tables(found, document["sources"], self.folder / "tables" / name)
+        plans, planned = self.folder / EXPERIMENTS, self.folder / RECORDS
+        write_json(plans, {**(read_json(plans) if plans.exists() else {}), name: document})
+        before = read_json(planned) if planned.exists() else {"sources": {}, "experiments": {}}
+        experiments = {**before["experiments"], name: document["records"]}
+        sources = {**before["sources"], **document["sources"]}
+        write_json(planned, {**document, "sources": sources, "experiments": experiments})
+        return found
 
-    def write_experiment(
+    def experiment(
         self,
         runs: Mapping[Any, Any],
         name: str = "seq_len",
@@ -114,8 +114,8 @@ class Planter:
         device: str = "cpu",
         processes: int = 2,
         **noise: Any,
-    ) -> Path:
-        """Write what is planted as records, plan and tables; the plan's file.
+    ) -> Runs:
+        """Write what is planted as records, plan and tables; the experiment, with its samples.
 
         Of each implementation, or of a pair (implementation, causal), a cell for each of `values`,
         or a mapping from values to cells. A cell is a time in units of 10 µs; a pair of them,
@@ -141,11 +141,3 @@ class Planter:
                     elif counted is not None:
                         counters.append(counters_of(records[-1], **counted))
         return self.write_plan(records, name, sweep, counters)
-
-    def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Runs:
-        """The experiment that `write_experiment` plants, with its samples."""
-        return self.read(self.write_experiment(runs, *names, **options))
-
-    def read(self, plan: Path) -> Runs:
-        """The experiment planted under a plan, with its samples."""
-        return self.planted[plan]

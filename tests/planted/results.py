@@ -12,10 +12,10 @@ from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.figures.stage import draw_figures
-from flashlab.files import read_json, write_json
+from flashlab.files import write_json
 from flashlab.plan.datasets import Entry
 from flashlab.plan.experiments import experiments_of, runs_of
-from flashlab.plan.plan_files import experiment_file, sweep_file
+from flashlab.plan.plan_files import CONFIG
 from flashlab.plan.runs import Planned
 from flashlab.plan.views import views_of
 from flashlab.records import Record, write_record
@@ -43,18 +43,17 @@ class PlantedReport:
 
     def write(self, folder: Path, drawn: Sequence[str] | None = None) -> Path:
         """Write the results into a folder, and return it: with the figures, or as if `drawn`."""
-        plans = self.tabulate(folder)
-        languages, tables = folder / "plan" / "languages.json", folder / "tables"
+        self.tabulate(folder)
         overview = folder / "overview"
-        observe(plans, tables, None, folder / OBSERVATIONS)
+        observe(folder, None, folder / OBSERVATIONS)
         if drawn is None:
-            draw_figures(plans, tables, None, languages, folder / FIGURES, overview)
+            draw_figures(folder, None, folder / FIGURES, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder
 
-    def tabulate(self, folder: Path) -> list[Path]:
-        """Write the plan, the records and the tables into a folder; the experiments' plans."""
+    def tabulate(self, folder: Path) -> None:
+        """Write the plan, the records and the tables into a folder."""
         config = {"anonymous": False, "quick": False, **self.config}
         experiments = experiments_of(config, self.benchmark, self.kind)
         kernels = implementations_of(self.benchmark)
@@ -70,12 +69,8 @@ class PlantedReport:
         )
         for name, view in views.items():
             write_json(Path(name), view)
-        write_json(folder / "plan" / "config.json", self.config)
-        plans = [experiment_file(folder, each.name) for each in experiments]
-        for plan in plans:
-            write_json(sweep_file(folder, plan.stem), read_json(plan))
+        write_json(folder / CONFIG, self.config)
         make_tables(folder, None, folder / "tables")
-        return plans
 
     def _record(self, run: Run, records: Path) -> list[Entry]:
         planned = []

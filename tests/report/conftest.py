@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
-from contextlib import chdir
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures
 from flashlab.files import read_json, write_json
 from flashlab.plan.digests import LIST
-from flashlab.plan.plan_files import (
-    experiment_file,
-    process_files,
-    records_file,
-    sweep_file,
-    titles_file,
-)
+from flashlab.plan.plan_files import EXPERIMENTS, LANGUAGES, RECORDS, TITLES, process_files
 from flashlab.records import Measurement, Record, parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
@@ -69,14 +63,20 @@ class Results:
     def change(self, **keys: Any) -> None:
         write_json(self.folder / self.config_file, {**self.config, **keys})
 
+    @contextmanager
+    def plan(self, name: str) -> Iterator[dict[str, Any]]:
+        """A document of the plan, to be changed."""
+        document = read_json(self.local / name)
+        yield document
+        write_json(self.local / name, document)
+
     def compose(self) -> Report:
         return compose(self.config, self.local, self.ceilings, read_remarks(self.config))
 
     def draw(self) -> None:
         """Draw the figures."""
-        plans = [experiment_file(self.local, name) for name in self.names[1:]]
-        data = self.local / "tables", self.ceilings, self.local / "plan" / "languages.json"
-        draw_figures(plans, *data, self.local / FIGURES, self.local / "overview")
+        folders = self.local / FIGURES, self.local / "overview"
+        draw_figures(self.local, self.ceilings, *folders)
 
     def write(self) -> Path:
         self.draw()
@@ -114,13 +114,12 @@ class Results:
             author={"name": f"王小明 {text}", "id": "113062000", "course": f"GPU {text}"},
             remarks={"seq_len": dict.fromkeys(("zh_TW", "en"), "remark.md")},
         )
-        for plan in self.local.joinpath("plan", "experiments").glob("*.json"):
-            document = read_json(plan)
-            for language in ("zh_TW", "en"):
-                document["implementations"][0]["label"][language] = f"L {language} {text}"
-            write_json(plan, document)
+        with self.plan(EXPERIMENTS) as plans:
+            for plan in plans.values():
+                for language in ("zh_TW", "en"):
+                    plan["implementations"][0]["label"][language] = f"L {language} {text}"
         titles = {language: f"T {language} {text}" for language in ("zh_TW", "en")}
-        write_json(titles_file(self.local), dict.fromkeys(self.names, titles))
+        write_json(self.local / TITLES, dict.fromkeys(self.names, titles))
         records = []
 
         def edit(rows: Rows) -> Rows:
@@ -134,22 +133,19 @@ class Results:
 
     def add_implementations(self, names: Sequence[str]) -> None:
         """Add implementations that do as Flash2 does, each one faster than the one before."""
-        for name in self.names:
-            plan = records_file(self.local, name)
-            document = read_json(plan)
-            own = [e for e in document["records"] if e["run"]["implementation"] == "Flash2"]
-            for step, added in enumerate(names, start=1):
-                document["records"] += [self._faster(entry, added, 0.7**step) for entry in own]
-                document["sources"][added] = document["sources"]["Flash2"]
-            write_json(plan, document)
-            for plan in (experiment_file(self.local, name), sweep_file(self.local, name)):
-                document = read_json(plan)
-                flash2 = next(e for e in document["implementations"] if e["name"] == "Flash2")
-                document["implementations"] += [
+        with self.plan(RECORDS) as document:
+            for records in document["experiments"].values():
+                own = [each for each in records if each["run"]["implementation"] == "Flash2"]
+                for step, added in enumerate(names, start=1):
+                    records += [self._faster(entry, added, 0.7**step) for entry in own]
+                    document["sources"][added] = document["sources"]["Flash2"]
+        with self.plan(EXPERIMENTS) as plans:
+            for plan in plans.values():
+                flash2 = next(e for e in plan["implementations"] if e["name"] == "Flash2")
+                plan["implementations"] += [
                     flash2 | {"name": added, "style": style, "label": {"zh_TW": added, "en": added}}
                     for style, added in enumerate(names, start=2)
                 ]
-                write_json(plan, document)
         summary = self.config["summary"]
         summary["implementations"] += names
         self.change(summary=summary)
@@ -216,14 +212,12 @@ class Results:
 
     def observe(self) -> None:
         """Observe again from the tables as they are."""
-        plans = [experiment_file(self.local, name) for name in self.names]
-        output = self.local / "observations.json"
-        observe(plans, self.local / "tables", self.ceilings, output)
+        observe(self.local, self.ceilings, self.local / "observations.json")
 
     def redraw(self, languages: list[str]) -> None:
         """Choose these languages, in the configuration and in the figures."""
         self.change(languages=languages)
-        write_json(self.local / "plan" / "languages.json", languages)
+        write_json(self.local / LANGUAGES, languages)
         self.draw()
 
 
@@ -239,6 +233,9 @@ def _brief(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     brief = Results(finished.folder, tmp_path_factory.mktemp("brief") / "copy")
     with chdir(brief.folder):
         brief.change(experiments=brief.config["experiments"][:2])
+        with brief.plan(EXPERIMENTS) as plans, brief.plan(RECORDS) as records:
+            for name in plans.keys() - brief.names:
+                del plans[name], records["experiments"][name]
         brief.observe()
         brief.redraw(brief.config["languages"])
     return brief.folder

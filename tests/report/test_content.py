@@ -14,6 +14,7 @@ from report.conftest import read_cells
 from report.reading import cells, parts, proses, said, section, tables, texts
 
 from flashlab.analysis.experiment import IMPLAUSIBLE
+from flashlab.plan.plan_files import EXPERIMENTS
 from flashlab.records import Measurement, Record
 from flashlab.report.document import Figures, Prose, Table
 from flashlab.report.records import LONGEST_TEXT
@@ -23,9 +24,8 @@ def test_figures_keep_their_numbers_where_an_experiment_is_missing(results: Any)
     whole = results.compose()
     labels = {figure.label["en"] for s in whole.sections for figure in figures(s)}
     assert {f"Figure {n}" for n in range(1, 12)} <= labels
-    experiments = results.local / "plan" / "experiments.json"
-    names = [name for name in json.loads(experiments.read_text()) if name != "seq_len"]
-    experiments.write_text(json.dumps(names))
+    with results.plan(EXPERIMENTS) as plans:
+        del plans["seq_len"]
     results.observe()
     (first, *_) = figures(section(results.compose(), "experiment-causal"))
     assert first.label["en"] == "Figure 4"
@@ -92,11 +92,9 @@ def test_impossible_rates_stand_on_page_one(brief: Any) -> None:
 
 def test_of_many_there_is_a_map_without_our_own_kernel_and_one_with_it(results: Any) -> None:
     results.add_implementations(["SdpaMath", "Flex", "Flash4"])
-    for plan in results.local.joinpath("plan").glob("*/*.json"):
-        document = json.loads(plan.read_text())
-        for entry in document.get("implementations", ()):
+    with results.plan(EXPERIMENTS) as plans:
+        for entry in (entry for plan in plans.values() for entry in plan["implementations"]):
             entry |= {"tuned_on": ["CPU"]} if entry["name"] == "Flash4" else {}
-        plan.write_text(json.dumps(document))
     results.observe()
     maps = [
         each for each in parts(section(results.compose(), "overview"), Table) if each.kind == "map"

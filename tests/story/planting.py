@@ -7,8 +7,6 @@ from pathlib import Path
 from planted.results import PlantedReport
 
 from flashlab.analysis.frames import Dataset, read_dataset
-from flashlab.files import read_json
-from flashlab.plan.plan_files import experiment_file
 
 
 def dataset_of_report(report: PlantedReport, folder: Path, ceilings: Path | None = None) -> Dataset:
@@ -19,6 +17,4 @@ def dataset_of_report(report: PlantedReport, folder: Path, ceilings: Path | None
 
 def dataset_of(home: Path, ceilings: Path | None = None) -> Dataset:
     """The tables in a folder of results as frames."""
-    names = read_json(home / "plan" / "experiments.json")
-    plans = [experiment_file(home, name) for name in names]
-    return read_dataset(plans, home / "tables", ceilings)
+    return read_dataset(home, ceilings)

@@ -15,12 +15,14 @@ from planted.experiments import SIZES, Planter
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET
 from flashlab.analysis.stage import make_tables
+from flashlab.files import read_json, write_json
+from flashlab.plan.plan_files import RECORDS
 from flashlab.story.stage import observe
 
 
 @pytest.fixture
-def dataset(planter: Planter) -> list[Path]:
-    """The plans of a summary and of a sweep in which some runs failed."""
+def dataset(planter: Planter) -> None:
+    """Results of a summary and of a sweep in which some runs failed."""
 
     def run(name: str, causal: bool, size: int) -> Any:
         time = size**2 * 1e-4 * (1 + causal) * (1 if name == "Flash2" else 3)
@@ -35,8 +37,8 @@ def dataset(planter: Planter) -> list[Path]:
     runs["Pytorch", False][1024] = runs["Pytorch", True][1024] = "oom"
     runs["Flash2", True][512] = "incorrect"
     headline = {name: {512: run(name, False, 512)} for name in ("Pytorch", "Flash2")}
-    write = planter.write_experiment
-    return [write(headline, "summary", ""), write(runs)]
+    planter.experiment(headline, "summary", "")
+    planter.experiment(runs)
 
 
 def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
@@ -50,10 +52,10 @@ def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
         writer.writerows(rows)
 
 
-def observed(plans: list[Path], folder: Path) -> str:
+def observed(folder: Path) -> str:
     """The observations of the tables of planned sweeps."""
     output = folder / OBSERVATIONS
-    observe(plans, folder / "tables", None, output)
+    observe(folder, None, output)
     return output.read_text(encoding="utf-8")
 
 
@@ -63,25 +65,26 @@ def tabulated(folder: Path) -> list[str]:
     return [folder.joinpath(name).read_text(encoding="utf-8") for name in OF_DATASET]
 
 
-def test_the_order_of_rows_and_runs_changes_nothing(dataset: list[Path], tmp_path: Path) -> None:
-    tables, said = tabulated(tmp_path), observed(dataset, tmp_path)
+@pytest.mark.usefixtures("dataset")
+def test_the_order_of_rows_and_runs_changes_nothing(tmp_path: Path) -> None:
+    tables, said = tabulated(tmp_path), observed(tmp_path)
     shuffle = random.Random(3).shuffle
     for path in (tmp_path / "tables").rglob("*.csv"):
         rewrite(path, shuffle)
-    assert observed(dataset, tmp_path) == said
-    for path in dataset:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-        shuffle(plan["records"])
-        path.write_text(json.dumps(plan), encoding="utf-8")
+    assert observed(tmp_path) == said
+    plan = read_json(tmp_path / RECORDS)
+    for records in plan["experiments"].values():
+        shuffle(records)
+    write_json(tmp_path / RECORDS, plan)
     assert tabulated(tmp_path) == tables
-    assert observed(dataset, tmp_path) == said
+    assert observed(tmp_path) == said
     assert json.loads(said)
 
 
 def test_a_record_that_is_not_ok_never_becomes_a_number(planter: Planter, tmp_path: Path) -> None:
     times = {size: size / 10 for size in SIZES}
     runs = {"Pytorch": {**times, 4096: "error"}, "Flash2": {**times, 4096: "incorrect"}}
-    planter.write_experiment(runs)
+    planter.experiment(runs)
     tabulated(tmp_path)
     values = read_comparisons(tmp_path / COMPARISONS)["value"]
     assert {*values.dropna()} == {*SIZES} and values.isna().any()

@@ -27,6 +27,7 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.plan import call as calls
 from flashlab.plan.datasets import Entry
 from flashlab.plan.experiments import Experiment
+from flashlab.plan.plan_files import RECORDS
 from flashlab.plan.runs import Planned
 from flashlab.plan.views import views_of
 from flashlab.records import Measurement, write_record
@@ -103,8 +104,8 @@ class Lab:
             }
             for run in RUNS
         ]
-        records = {"benchmark": "attention", "records": planned}
-        self.views: dict[str, Any] = {f"{self.home}/plan/records/summary.json": records}
+        records = {"experiments": {"summary": planned}}
+        self.views: dict[str, Any] = {f"{self.home}/{RECORDS}": records}
         self.plan = replace(UNPLANNED, dataset=dataset, home=self.home, views=self.views)
         monkeypatch.setattr(plugin, "monotonic", lambda: self.seconds)
         monkeypatch.setattr(words, "is_claimed", lambda device: self.claimed and device == "cpu")

@@ -26,10 +26,9 @@ COMMANDS = {
     "freeze": "flashlab.plan.freezing:freeze",
     "clean": "flashlab.plan.cleaning:clean --yes --records",
     "tables": "flashlab.analysis.stage:make_tables --results --ceilings --output",
-    "observations": "flashlab.story.stage:observe sweeps --tables --ceilings --output",
+    "observations": "flashlab.story.stage:observe --results --ceilings --output",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
-    "figures": "flashlab.figures.stage:draw_figures "
-    "experiments --tables --ceilings --languages --output --overview",
+    "figures": "flashlab.figures.stage:draw_figures --results --ceilings --output --overview",
     "report": "flashlab.report.render:write_report --config --results --ceilings --output",
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.content:print_statements results --language",
@@ -131,7 +130,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "default": "zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
         "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
     },
-    "--languages": "languages.json",
     "--margin": dict(
         type=share, default=0.05, help="difference up to which two times are equal (5%%)"
     ),
@@ -148,11 +146,9 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--shape": SHAPE,
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
-    "--tables": "folder of all tables",
     "--timeout": dict(SECONDS, default=60.0, help="limit of a kernel's import and each step (60)"),
     "--yes": {**FLAG, "help": "delete it"},
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
-    "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
     "folder": {"type": Path, "metavar": "FOLDER", "help": "the submission, or its archive"},
     "implementations": {
         **{"metavar": "IMPLEMENTATION", "nargs": "+"},
@@ -164,7 +160,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "other": {"metavar": "OTHER", "help": "what is judged against it, after: likewise"},
     "output": {"type": Path, "metavar": "OUT.bin", "help": "the output to write"},
     "results": {"type": Path, "help": "folder of the dataset: results/NAME"},
-    "sweeps": {"type": Path, "nargs": "+", "help": "plan/sweeps/*.json"},
     # Those of one command
     "measure --order": {"type": json.loads, "required": True, "help": "run and protocol, JSON"},
     "tables --output": "folder of all tables, with those of the dataset beside it",

@@ -3,9 +3,7 @@
 
 rule figures:
     input:
-        experiments=f"{VIEWS}/experiments.json",
-        plans=PLANS,
-        languages=f"{VIEWS}/languages.json",
+        plans=[EXPERIMENTS, f"{VIEWS}/figures.json", f"{VIEWS}/languages.json"],
         tables=TABLES,
         ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.figures.stage"),
@@ -38,6 +36,5 @@ rule figures:
     message:
         "Drawing the figures"
     shell:
-        "python -m flashlab figures --tables {params.results:q}/tables {params.ceilings} "
-        "--languages {input.languages:q} "
-        "--output {output.figures:q} --overview {output.overview:q} {input.plans:q} > {log:q} 2>&1"
+        "python -m flashlab figures --results {params.results:q} {params.ceilings} "
+        "--output {output.figures:q} --overview {output.overview:q} > {log:q} 2>&1"

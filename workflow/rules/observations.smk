@@ -3,7 +3,7 @@
 
 rule observations:
     input:
-        plans=SWEEPS,
+        plan=EXPERIMENTS,
         tables=TABLES,
         devices=DEVICES,
         ceilings=PLAN.ceilings or [],
@@ -21,5 +21,5 @@ rule observations:
     message:
         "Observing what the report says"
     shell:
-        "python -m flashlab observations --tables {params.results:q}/tables {params.ceilings} "
-        "--output {output:q} {input.plans:q} > {log:q} 2>&1"
+        "python -m flashlab observations --results {params.results:q} {params.ceilings} "
+        "--output {output:q} > {log:q} 2>&1"

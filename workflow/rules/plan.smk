@@ -69,8 +69,7 @@ configfile: str(config_file(PLAN.benchmark))
 
 HOME, REPORT = PLAN.home, PLAN.report
 VIEWS = str(FOLDER / HOME / "plan")
-PLANS = expand(f"{VIEWS}/experiments/{{name}}.json", name=PLAN.experiments)
-SWEEPS = expand(f"{VIEWS}/sweeps/{{name}}.json", name=PLAN.experiments)
+EXPERIMENTS = f"{VIEWS}/experiments.json"
 RECORDS = PLAN.records
 TABLES = expand(
     f"{HOME}/tables/{{name}}/{{table}}.csv",

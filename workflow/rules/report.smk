@@ -5,12 +5,9 @@
 
 TEXT = {
     "config": f"{VIEWS}/config.json",
-    "experiments": f"{VIEWS}/experiments.json",
-    "titles": f"{VIEWS}/titles.json",
-    "plans": PLANS,
+    "plans": [EXPERIMENTS, f"{VIEWS}/figures.json", f"{VIEWS}/titles.json"],
     "tables": TABLES,
-    "figures": f"{HOME}/figures",
-    "overview": f"{HOME}/overview",
+    "figures": [f"{HOME}/figures", f"{HOME}/overview"],
     "observations": f"{HOME}/{OBSERVATIONS}",
     "records": RECORDS,
     "stories": templates("sentences/*.j2"),

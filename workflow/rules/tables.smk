@@ -4,9 +4,7 @@
 rule tables:
     input:
         redone,
-        experiments=f"{VIEWS}/experiments.json",
-        records_plans=expand(f"{VIEWS}/records/{{name}}.json", name=PLAN.experiments),
-        plans=SWEEPS,
+        plans=[EXPERIMENTS, f"{VIEWS}/records.json"],
         records=RECORDS,
         ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.analysis.stage"),

@@ -15,7 +15,7 @@ from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.files import read_json, write_json
-from flashlab.plan.plan_files import sweep_file
+from flashlab.plan.plan_files import EXPERIMENTS
 
 SWEPT = {
     "N": "seq_len",
@@ -52,20 +52,20 @@ def write(
         runs = {key: {v: _hundredths(c) for v, c in of.items()} for key, of in sheet.cells.items()}
         named = {"dtype": dtype, "device": device, "processes": 3, **options}
         swept, sizes = SWEPT[sheet.symbol], sizes_of(sheet.symbol)
-        planter.write_experiment(runs, name, swept, sizes=sizes, **named)
-        declare(sweep_file(folder, name))
+        planter.experiment(runs, name, swept, sizes=sizes, **named)
+    declare(folder)
     make_tables(folder, None, folder / "tables")
-    return read_dataset([sweep_file(folder, name) for name in sheets], folder / "tables")
+    return read_dataset(folder)
 
 
-def declare(plan: Path) -> None:
-    """Say in a planted plan what the kernels' files declare of each implementation."""
-    kernels, document = implementations_of(ATTENTION), read_json(plan)
-    for entry in document["implementations"]:
+def declare(folder: Path) -> None:
+    """Say in planted plans what the kernels' files declare of each implementation."""
+    kernels, plans = implementations_of(ATTENTION), read_json(folder / EXPERIMENTS)
+    for entry in (entry for plan in plans.values() for entry in plan["implementations"]):
         kernel = kernels[entry["name"]]
         entry |= {"stores_scores": kernel.stores_scores, "tuned_on": list(kernel.tuned_on)}
         entry |= {"packed_of": kernel.packed_of}
-    write_json(plan, document)
+    write_json(folder / EXPERIMENTS, plans)
 
 
 def _hundredths(cell: Cell) -> Cell:

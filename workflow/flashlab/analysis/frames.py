@@ -7,7 +7,7 @@ implementations are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,7 @@ from flashlab.analysis.experiment import (
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
+from flashlab.plan.plan_files import EXPERIMENTS, FIGURES, TITLES
 
 VALUE = ["experiment", "variant", "metric", "implementation", "at"]
 """The index of values; a variant as in comparisons.csv, the value of the sweep in ``at``."""
@@ -113,7 +114,13 @@ class Dataset:
     @cached_property
     def titles(self) -> dict[str, dict[str, str]]:
         """The title of each experiment, by language."""
-        found: dict[str, dict[str, str]] = read_json(self.folder / "plan" / "titles.json")
+        found: dict[str, dict[str, str]] = read_json(self.folder / TITLES)
+        return found
+
+    @cached_property
+    def figures(self) -> dict[str, list[dict[str, Any]]]:
+        """The figures that each experiment asks for."""
+        found: dict[str, list[dict[str, Any]]] = read_json(self.folder / FIGURES)
         return found
 
     @cached_property
@@ -288,17 +295,14 @@ def word(frame: pd.DataFrame, at: Any, column: str) -> str:
     return str(frame.at[at, column]) if at in frame.index else ""
 
 
-def read_dataset(
-    plan_files: Sequence[Path], tables: Path, ceilings_file: Path | None = None
-) -> Dataset:
+def read_dataset(results: Path, ceilings_file: Path | None = None) -> Dataset:
     """The tables of a dataset.
 
     Args:
-        plan_files: of its experiments, in the report's order.
-        tables: the folder of the experiments' tables, beside which are the dataset's.
+        results: the dataset's folder, with its plan.
         ceilings_file: the device's ceilings, None where none were measured.
     """
-    plans = {plan["name"]: plan for plan in map(read_json, plan_files)}
+    plans, tables = read_json(results / EXPERIMENTS), results / "tables"
     declared = find_benchmark(next(iter(plans.values()))["benchmark"])
     metrics = _table(declared, plans, tables, "metrics.csv")
     estimates = pd.read_csv(tables.with_name(ESTIMATES), low_memory=False)
@@ -325,7 +329,7 @@ def read_dataset(
         comparisons,
         read_ceilings(read_json(ceilings_file)) if ceilings_file else None,
         {entry["name"]: entry for plan in plans.values() for entry in plan["implementations"]},
-        tables.parent,
+        results,
     )
 
 

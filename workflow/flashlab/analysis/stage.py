@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.doubts import doubts
 from flashlab.analysis.estimates import Estimates
@@ -26,22 +26,8 @@ from flashlab.analysis.experiment import (
 )
 from flashlab.analysis.tables import KnownRuns, read_runs, write_csv, write_tables
 from flashlab.files import canonical, open_atomically, read_json
-from flashlab.plan.plan_files import planned_experiments, records_file, sweep_file
+from flashlab.plan.plan_files import EXPERIMENTS, RECORDS
 from flashlab.statistics import interval_of
-
-
-def tabulate(
-    records_plan: Path,
-    sweep_plan: Path,
-    tables: Path,
-    ceilings: Ceilings | None = None,
-    known: KnownRuns | None = None,
-) -> Runs:
-    """Write the tables of an experiment below `tables`; its runs. As `tables.read_runs`."""
-    plan, sweep = read_json(records_plan), read_json(sweep_plan)
-    found = read_runs(plan, sweep, ceilings, known)
-    write_tables(found, plan["sources"], tables / found.name)
-    return found
 
 
 def _estimate_rows(
@@ -85,10 +71,13 @@ def make_tables(results: Path, ceilings_file: Path | None, output: Path) -> None
     """
     ceilings = read_ceilings(read_json(ceilings_file)) if ceilings_file else None
     known: KnownRuns = {}
+    plan, sweeps = read_json(results / RECORDS), read_json(results / EXPERIMENTS)
     read = [
-        tabulate(records_file(results, name), sweep_file(results, name), output, ceilings, known)
-        for name in planned_experiments(results)
+        read_runs({**plan, "records": records}, sweeps[name], ceilings, known)
+        for name, records in plan["experiments"].items()
     ]
+    for each in read:
+        write_tables(each, plan["sources"], output / each.name)
     estimates = Estimates(read)
     warnings = doubts(read, estimates)
     with open_atomically(output.with_name(COMPARISONS)) as file:

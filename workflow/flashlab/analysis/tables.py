@@ -337,8 +337,8 @@ def read_runs(
     """The runs of an experiment.
 
     Args:
-        plan: which records it has (`plan.plan_files.records_file`).
-        sweep: what it is (`plan.plan_files.sweep_file`).
+        plan: which ``records`` it has, and the ``benchmark`` that measured them.
+        sweep: what it is, as `plan.plan_files.EXPERIMENTS` has it.
         ceilings: the device's, None where none were measured.
         known: the runs that other experiments have; those read here are added.
 

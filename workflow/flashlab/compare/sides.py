@@ -18,9 +18,10 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.revisions import RevisionError, unpack_folder
 from flashlab.config import ConfigError
-from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names, run_of
+from flashlab.files import read_json
+from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.plan.make import BUNDLED, DATA, LOCAL
-from flashlab.plan.plan_files import planned_documents, planned_records, process_files, results_of
+from flashlab.plan.plan_files import RECORDS, planned_records, process_files, results_of
 from flashlab.plan.value import Plan
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
@@ -57,12 +58,11 @@ def side_files(side: Side) -> list[str]:
     return [*files, *filter(None, [side["ceilings"]])]
 
 
-def _planned(benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> Files:
-    """The records of a benchmark that a plan names (`plan_files.planned_records`)."""
-    for entry in entries:
-        if entry["benchmark"] == benchmark.name:
-            for file in process_files(entry):
-                yield run_of(entry), Path(file["path"]), file["sha256"]
+def _planned(benchmark: Benchmark, plan: Mapping[str, Any]) -> Files:
+    """The records of a benchmark that a plan names (`plan_files.RECORDS`)."""
+    for entry in planned_records(plan) if plan["benchmark"] == benchmark.name else ():
+        for file in process_files(entry):
+            yield Run.of(benchmark, entry["run"]), Path(file["path"]), file["sha256"]
 
 
 def _in_folder(name: str, folder: Path, benchmark: Benchmark) -> Side | None:
@@ -75,9 +75,9 @@ def _in_folder(name: str, folder: Path, benchmark: Benchmark) -> Side | None:
         own = (e for e in dataset.entries if e.protocol["name"] == dataset.protocol)
         files = ((e.run, e.path, e.sha256) for e in own if [*e.run] == parameters)
         return _side(name, benchmark, files, dataset.ceilings)
-    if (folder / "plan" / "experiments.json").is_file():
+    if (folder / RECORDS).is_file():
         # Where the plan says is where they were when it was made.
-        planned = _planned(benchmark, planned_records(folder))
+        planned = _planned(benchmark, read_json(folder / RECORDS))
         moved = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
         return _side(name, benchmark, moved)
     return None
@@ -113,7 +113,7 @@ def comparison_plan(plan: Plan) -> dict[str, Any]:
         raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
     benchmark = find_benchmark(plan.benchmark)
     ceilings = Path(plan.ceilings) if plan.ceilings else None
-    planned = [*_planned(benchmark, planned_documents(plan.views))]
+    planned = [*_planned(benchmark, plan.view(RECORDS))]
     try:
         sides = [
             _side(name, benchmark, planned, ceilings)

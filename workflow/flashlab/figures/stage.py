@@ -25,6 +25,7 @@ from flashlab.figures.rows import draw_bars, draw_dots
 from flashlab.figures.steps import Steps, draw_steps
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent, times
+from flashlab.plan.plan_files import LANGUAGES
 from flashlab.story.ladder import KERNEL, LIMIT, UNITS, Ladder, ladder_of
 
 FEW, MOST_LINES, MOST_DOTS = 2, 3, 6
@@ -43,29 +44,20 @@ LEAST_STEPS, PERCENT_SHOWN = 3, 5.0
 step, of a unit that is drawn."""
 
 
-def draw_figures(
-    plan_files: Sequence[Path],
-    tables: Path,
-    ceilings_file: Path | None,
-    languages_file: Path,
-    output: Path,
-    overview: Path,
-) -> None:
+def draw_figures(results: Path, ceilings_file: Path | None, output: Path, overview: Path) -> None:
     """Draw the figures of all experiments, ``<experiment>/<id>.svg``, and those across them.
 
     Args:
-        plan_files: the experiments' plans (``plan/experiments/<experiment>.json``).
-        tables: the folder of all experiments' tables.
+        results: the dataset's folder, with its plan and tables.
         ceilings_file: the machine's ceilings, if they were measured.
-        languages_file: the languages of the words in the figures.
         output: the folder of the figures of experiments.
         overview: that of those across experiments, with ``drawn.json``, the list of their ids.
     """
-    data, languages = read_dataset(plan_files, tables, ceilings_file), read_json(languages_file)
+    data, languages = read_dataset(results, ceilings_file), read_json(results / LANGUAGES)
     output.mkdir(parents=True, exist_ok=True)
     with style.drawing():
         for sweep in data.sweeps:
-            for figure in sweep.plan["figures"]:
+            for figure in data.figures[sweep.name]:
                 drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
                 style.save(drawn, output / sweep.name / f"{figure['id']}.svg")
         drawn_across = dict(across(data, languages))

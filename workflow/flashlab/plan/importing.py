@@ -19,7 +19,7 @@ from flashlab.config import ConfigError
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab.plan.datasets import Dataset, DatasetError, Entry, run_of
 from flashlab.plan.experiments import Experiment
-from flashlab.plan.plan_files import OTHERS_PREFIX, results_of
+from flashlab.plan.plan_files import results_of
 from flashlab.runs import Run
 
 Imports = dict[str, dict[str, Any]]
@@ -170,6 +170,6 @@ def of_held(
     for run in sorted({*held} - shown):
         rest.setdefault(tuple(run.values()), []).append(run)
     return kept + [
-        Experiment(f"{OTHERS_PREFIX}{n}", tuple(run.implementation for run in runs), tuple(runs))
+        Experiment(f"others-{n}", tuple(run.implementation for run in runs), tuple(runs))
         for n, runs in enumerate(rest.values(), start=1)
     ]

@@ -18,7 +18,7 @@ from flashlab.plan import datasets, identity, state
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.experiments import experiments_of, protocol_of
 from flashlab.plan.importing import Imports, imported, of_held
-from flashlab.plan.plan_files import results_of
+from flashlab.plan.plan_files import CONFIG, results_of
 from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
 from flashlab.plan.value import Plan
 from flashlab.plan.views import as_recorded, shown_file, views_of
@@ -105,7 +105,7 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         notices=[*notices, *not_taken],
         upgrades=upgrades,
         views={
-            (home / "plan" / "config.json").as_posix(): shown,
+            (home / CONFIG).as_posix(): shown,
             **views_of(benchmark, implementations, reported, home, experiments, planned),
             shown_file(benchmark.report): {"dataset": dataset},
             **({counters_file.as_posix(): {"version": ncu}} if ncu else {}),

@@ -51,6 +51,10 @@ class Plan:
         """The files of all records and counters, each once."""
         return sorted({file for files in self.experiments.values() for file in files})
 
+    def view(self, name: str) -> Any:
+        """What stages read in a file of `flashlab.plan.plan_files`; nothing of one not planned."""
+        return self.views.get(f"{self.home}/{name}", {})
+
     def write(self) -> None:
         """Write the plan, and each view that has changed: its new time means new content."""
         write_views({FILE.as_posix(): {**vars(self), "views": {}}, **self.views})

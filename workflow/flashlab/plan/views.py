@@ -15,13 +15,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT
 from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.experiments import Experiment
-from flashlab.plan.plan_files import (
-    SUMMARY,
-    experiment_file,
-    records_file,
-    sweep_file,
-    titles_file,
-)
+from flashlab.plan.plan_files import EXPERIMENTS, FIGURES, LANGUAGES, RECORDS, SUMMARY, TITLES
 from flashlab.plan.runs import Planned
 from flashlab.runs import Run
 
@@ -58,27 +52,25 @@ def views_of(
     planned: Planned,
 ) -> dict[str, Any]:
     """What the stages between the records and the report read, by path."""
-    views: dict[Path, Any] = {
-        home / "plan" / "languages.json": config["languages"],
-        home / "plan" / "experiments.json": [each.name for each in experiments],
-        titles_file(home): {each.name: each.title for each in experiments},
-    }
-    for each in experiments:
-        view = _experiment(each, benchmark, implementations, config)
-        views[experiment_file(home, each.name)] = view
-        views[sweep_file(home, each.name)] = {k: v for k, v in view.items() if k != "figures"}
-        # Sorted, so that the tables do not depend on the order in which an experiment lists parts.
-        views[records_file(home, each.name)] = {
+    names = sorted({name for each in experiments for name in each.implementations})
+    views = {
+        LANGUAGES: config["languages"],
+        EXPERIMENTS: {x.name: _view(x, benchmark, implementations, config) for x in experiments},
+        FIGURES: {each.name: [*each.figures] for each in experiments},
+        TITLES: {each.name: each.title for each in experiments},
+        RECORDS: {
             "benchmark": benchmark.name,
             # Compared with the digests in records: has a kernel changed since?
-            "sources": {
-                name: {"digest": implementations[name].digest}
-                for name in sorted(each.implementations)
+            "sources": {name: {"digest": implementations[name].digest} for name in names},
+            # Sorted, so that the tables do not depend on the order in which experiments list parts.
+            "experiments": {
+                each.name: [_records(run, planned) for run in _by_parameters(each.runs)]
+                for each in experiments
             },
-            "records": [_records(run, planned) for run in _by_parameters(each.runs)],
             **({"anonymous": True} if config["anonymous"] else {}),
-        }
-    return {path.as_posix(): view for path, view in views.items()}
+        },
+    }
+    return {(home / name).as_posix(): view for name, view in views.items()}
 
 
 def _by_parameters(runs: Iterable[Run]) -> list[Run]:
@@ -100,7 +92,7 @@ def _records(run: Run, planned: Planned) -> dict[str, Any]:
     }
 
 
-def _experiment(
+def _view(
     experiment: Experiment,
     benchmark: Benchmark,
     implementations: Mapping[str, Implementation],
@@ -136,7 +128,6 @@ def _experiment(
             for name in names
         ],
         "runs": [run.to_row() for run in _by_parameters(experiment.runs)],
-        "figures": [*experiment.figures],
     }
 
 

@@ -25,7 +25,7 @@ from flashlab.analysis.experiment import DERIVED, table_names
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, json_text, read_json, sha256_of
-from flashlab.plan.plan_files import planned_experiments, record_paths
+from flashlab.plan.plan_files import EXPERIMENTS, record_paths
 from flashlab.remarks import Remark
 from flashlab.report.document import TEMPLATES
 from flashlab.sources import PACKAGE, sources_of
@@ -99,7 +99,7 @@ def attached_files(
     for remark in remarks:
         source |= remark.attachments()
     data = {name: (results / name).read_bytes() for name in DERIVED}
-    for name in planned_experiments(results):
+    for name in read_json(results / EXPERIMENTS):
         for table in table_names(find_benchmark(config["benchmark"])):
             path = results / "tables" / name / f"{table}.csv"
             data[f"{name}-{table}.csv"] = path.read_bytes()

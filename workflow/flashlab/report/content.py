@@ -20,7 +20,7 @@ from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.files import canonical, read_json
 from flashlab.labels import LANGUAGES, messages
 from flashlab.plan.experiments import figures_of
-from flashlab.plan.plan_files import OTHERS_PREFIX, SUMMARY, experiment_file, planned_experiments
+from flashlab.plan.plan_files import CONFIG, SUMMARY
 from flashlab.remarks import Remark as OwnRemark
 from flashlab.remarks import as_html
 from flashlab.report import records as of_records
@@ -72,11 +72,7 @@ def compose(
     `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
     author's.
     """
-    configured = {SUMMARY, *(each["name"] for each in config["experiments"])}
-    names = planned_experiments(results)
-    names = [n for n in names if n in configured or n.startswith(OTHERS_PREFIX)]
-    files = [experiment_file(results, name) for name in names]
-    data = read_dataset(files, results / "tables", ceilings)
+    data = read_dataset(results, ceilings)
     return _Composer(config, data, of_records.read_records(data), remarks).report()
 
 
@@ -120,7 +116,7 @@ class _Composer:
         refs = {}
         for s in self.experiments:
             first = [("table", str(table.number)) for table in self.tables[s.name][:1]]
-            drawn = s.plan["figures"][::-1]
+            drawn = self.data.figures[s.name][::-1]
             refs[s.name] = {f["quantity"]: self.figures[s.name, f["id"]] for f in drawn}
             refs[s.name] |= dict(first)
         story = self.data.benchmark.name
@@ -215,7 +211,7 @@ class _Composer:
         """The figures of an experiment; a ladder's first has that of its counters too."""
         if COUNTERS in self.drawn and s.name == self.experiments[0].name:
             yield self._across(COUNTERS)
-        for figure in s.plan["figures"]:
+        for figure in self.data.figures[s.name]:
             path = self.data.folder / "figures" / s.name / f"{figure['id']}.svg"
             label = says("figure", number=self.figures[s.name, figure["id"]])
             caption = self._caption(s, figure)
@@ -365,7 +361,7 @@ def print_statements(results: Path, language: str) -> None:
 
     One without rows rests on its facts, which are counted or exact.
     """
-    story = read_json(results / "plan" / "config.json")["benchmark"]
+    story = read_json(results / CONFIG)["benchmark"]
     for each in read_observations(results / OBSERVATIONS):
         where = ": ".join([each.section or "page one", each.name])
         print(f"[{where}] {sentence(each, language, story)}")

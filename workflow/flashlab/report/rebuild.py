@@ -26,7 +26,7 @@ from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
 from flashlab.plan.experiments import experiments_of, runs_of
 from flashlab.plan.importing import of_held
 from flashlab.plan.make import LOCAL
-from flashlab.plan.plan_files import experiment_file, results_of
+from flashlab.plan.plan_files import results_of
 from flashlab.plan.runs import Planned
 from flashlab.plan.views import views_of
 from flashlab.records import RecordError, parse_record
@@ -203,8 +203,8 @@ def _planned(runs: Iterable[Run], attached: Iterable[Entry], protocol: str) -> P
     return Planned(planned, counters)
 
 
-def _write_plans(config: Mapping[str, Any], attached: Sequence[Entry], results: Path) -> list[Path]:
-    """Write what the stages read; the plans of the experiments."""
+def _write_plans(config: Mapping[str, Any], attached: Sequence[Entry], results: Path) -> None:
+    """Write what the stages read."""
     benchmark = find_benchmark(config["benchmark"])
     implementations = implementations_of(benchmark)
     held = {entry.run for entry in attached}
@@ -238,7 +238,6 @@ def _write_plans(config: Mapping[str, Any], attached: Sequence[Entry], results: 
     views = views_of(benchmark, implementations, config, results, experiments, planned)
     for path, view in views.items():
         write_json(Path(path), view)
-    return [experiment_file(results, experiment.name) for experiment in experiments]
 
 
 def other_software(attachments: Mapping[str, bytes]) -> list[str]:
@@ -270,11 +269,10 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         written = _write_records(read_records(attachments), home / "records")
         if ceilings:
             ceilings.write_bytes(attachments[CEILINGS])
-        plans = _write_plans(config, written, results)
-        tables, languages = results / "tables", results / "plan" / "languages.json"
-        make_tables(results, ceilings, tables)
-        observe(plans, tables, ceilings, results / OBSERVATIONS)
-        draw_figures(plans, tables, ceilings, languages, results / FIGURES, results / "overview")
+        _write_plans(config, written, results)
+        make_tables(results, ceilings, results / "tables")
+        observe(results, ceilings, results / OBSERVATIONS)
+        draw_figures(results, ceilings, results / FIGURES, results / "overview")
         config_file, output = Path(CONFIG), Path("report.pdf")
         config_file.write_bytes(attachments[CONFIG])
         write_report(config_file, results, ceilings, output, given)

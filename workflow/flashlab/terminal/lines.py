@@ -24,7 +24,14 @@ from flashlab.measuring.devices import is_claimed
 from flashlab.numbers import measured, range_of
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.make import DATA, LOCAL
-from flashlab.plan.plan_files import planned_documents, process_files, results_of
+from flashlab.plan.plan_files import (
+    EXPERIMENTS,
+    RECORDS,
+    TITLES,
+    planned_records,
+    process_files,
+    results_of,
+)
 from flashlab.plan.value import Plan
 from flashlab.records import Measurement, RecordError, read_record
 from flashlab.runs import Run
@@ -106,7 +113,7 @@ class Call:
 def begin(call: Call, plan: Plan) -> None:
     """Note what a call plans."""
     call.plan, processes = plan, dict[str, int]()
-    for entry in planned_documents(plan.views):
+    for entry in planned_records(plan.view(RECORDS)):
         for number, file in enumerate(process_files(entry), 1):
             call.runs[file["path"]] = Run.of(BENCHMARKS[plan.benchmark], entry["run"])
             processes[file["path"]] = number
@@ -251,8 +258,7 @@ def _so_far(call: Call) -> list[str]:
             parts = [metrics[name].value for name in names]
             value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
             speeds[run.implementation, run.parameters] = value**sign
-    views = {Path(name).parts[2:]: document for name, document in call.plan.views.items()}
-    for plan in (view for path, view in views.items() if path[:2] == ("plan", "experiments")):
+    for plan in call.plan.view(EXPERIMENTS).values():
         said, baseline = list[str](), plan["baseline"]
         settings = {Run.of(benchmark, row).parameters for row in plan["runs"]}
         for name in (entry["name"] for entry in plan["implementations"] if plan["sweep"]):
@@ -262,7 +268,7 @@ def _so_far(call: Call) -> list[str]:
                 ratios = range_of(known, " to ")
                 said.append(f"{name} {ratios}× at {len(known)} of {len(settings)} settings")
         if said:
-            title = views["plan", "titles.json"][plan["name"]]["en"]
+            title = call.plan.view(TITLES)[plan["name"]]["en"]
             lines.append(f"  {title}: {'; '.join(said)}")
     of = f"{plan['baseline']}'s ({metric.labels['en']})" if lines else ""
     head = f"So far, from one process of each run, the speed as a multiple of {of}:"
