@@ -26,7 +26,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
-from flashlab.compare.bench import PASSES, Ceiling, describe, table
+from flashlab.compare.bench import PASSES, describe, table
 from flashlab.compare.interleave import Candidate, _LeftError, measure_pass
 from flashlab.compare.looks import MIN_PAIRS, PROCESSES
 from flashlab.compare.targets import SavedError, check_unchanged, opened_targets, shapes_of
@@ -203,9 +203,8 @@ def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() ->
     candidates = planted(First=2.0, mine=2.5, wrong=1.0)
     candidates[1].warnings = [(), ({"code": "throttled"},)]
     candidates[2].status, candidates[2].message = "incorrect", "relative error: out 1.8"
-    ceiling = Ceiling(1.5, "of ceiling", "cpu")
-    described = describe(candidates, [*PASSES], 0.05, ceiling)
-    assert table(described, ceiling).splitlines() == [
+    described = describe(candidates, [*PASSES], 0.05, 1.5)
+    assert table(described, "of ceiling").splitlines() == [
         "implementation  pass         ms  TFLOP/s  of ceiling  time / that of First  verdict",
         "First           forward    2.00    0.134          9%",
         "First           backward   6.00    0.112          7%",
@@ -221,10 +220,9 @@ def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() ->
 def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing() -> None:
     candidates = planted(First=2.0, mine=2.5)
     # The first one's forward alone is at over 150%.
-    beyond = Ceiling(0.134 / 1.501, "of ceiling", "cpu")
-    described = describe(candidates, [*PASSES], 0.05, beyond)
+    described = describe(candidates, [*PASSES], 0.05, 0.134 / 1.501)
     assert [row["verdict"] for row in described[2:]] == ["implausible", "equal"]
-    text = table(described, beyond)
+    text = table(described, "of ceiling")
     assert "First: forward at 150% of ceiling, which this device cannot do" in text
     assert "mine: forward" not in text
 
@@ -236,8 +234,9 @@ def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing
 def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
     monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
 ) -> None:
-    rows = [{"implementation": "A", "status": status, IMPLAUSIBLE: beyond}]
-    monkeypatch.setattr(bench_module, "_measure", lambda *_: rows)
+    row = {"implementation": "A", "pass": "forward", "status": status, "warnings": [], "share": 2.0}
+    rows = [{**row, IMPLAUSIBLE: beyond}]
+    monkeypatch.setattr(bench_module, "_rows", lambda *_: rows)
     assert bench_module.bench(["Pytorch"], [], None, [], 1.0, 0.05, 60.0, None) == succeeds
 
 

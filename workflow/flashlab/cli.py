@@ -33,7 +33,7 @@ COMMANDS = {
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.content:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
-    "bench": "flashlab.compare.command:run_bench implementations --shape --dtype --pass --seconds "
+    "bench": "flashlab.compare:run_bench implementations --shape --dtype --pass --seconds "
     "--margin --timeout --json",
     "compare": "flashlab.compare.report:print_comparison "
     "one other --benchmark --format --fail-on --language",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import pandas as pd
 
 from flashlab import machine
 from flashlab.analysis.ceilings import is_implausible, read_ceilings
 from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.checking.command import aligned, claimed_with_notice
+from flashlab.checking.command import claimed_with_notice
 from flashlab.checking.shapes import shape_text
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.looks import look_at, pair_ratios
@@ -33,36 +35,24 @@ Row = dict[str, Any]
 """What is known of a pass of an implementation, or of one that has no times, as JSON values."""
 
 
-class Ceiling(NamedTuple):
-    """A rate in TFLOP/s that no implementation is expected to exceed, of a `device` (cuda or cpu).
+def find_ceiling(device: str, device_name: str, dtype: str) -> tuple[float | None, str]:
+    """A rate in TFLOP/s that no implementation should exceed, and the heading of shares of it.
 
-    `heading` is that of the column.
-    """
-
-    rate: float
-    heading: str
-    device: str
-
-
-def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
-    """The device's ceiling for a dtype; None where none was measured and none is stated.
-
-    That measured by a large matrix product (``./run report``), or the vendor's peak rate.
+    That measured by a large matrix product (``./run report``), or the vendor's peak rate; None
+    where none was measured and none is stated.
     """
     file = RECORDS / identity.ceilings_name(device, device_name)
     if file.is_file():
         product = read_ceilings(read_json(file)).matrix.get(dtype)
-        return Ceiling(product.rate / 1e12, "of ceiling", device) if product else None
+        return product.rate / 1e12 if product else None, "of ceiling"
     known = find_device(device_name)
-    peak = known and known.peak_tflops.get("float16" if dtype == "bfloat16" else dtype)
-    return Ceiling(peak, "of peak", device) if peak else None
-
-
-# What is known
+    of = "float16" if dtype == "bfloat16" else dtype
+    peak = known.peak_tflops.get(of) if known else None
+    return peak, "of peak" if peak else "of ceiling"
 
 
 def describe(
-    candidates: Sequence[Candidate], passes: Sequence[str], margin: float, ceiling: Ceiling | None
+    candidates: Sequence[Candidate], passes: Sequence[str], margin: float, ceiling: float | None
 ) -> list[Row]:
     """What is known by now: a row for each pass of each implementation, without what is not.
 
@@ -72,34 +62,34 @@ def describe(
     codes of each process. What has another status than ``ok`` has one row, with its message.
     """
     first, rows = candidates[0], list[Row]()
-    for candidate in candidates:
-        codes = [sorted({each["code"] for each in of}) for of in candidate.warnings]
-        about: Row = {
-            "implementation": candidate.label,
-            "status": candidate.status,
-            "warnings": codes,
-        }
-        if candidate.status != "ok":
-            rows.append({**about, "message": candidate.message})
-        for name in passes if candidate.status == "ok" else ():
-            metric, batches = PASSES[name], candidate.batches.get(PASSES[name].name, [])
-            row, calls = {**about, "pass": name}, [*chain(*chain(*batches))]
-            if calls and metric.work:
+    for each in candidates:
+        codes = [sorted({warning["code"] for warning in of}) for of in each.warnings]
+        about: Row = {"implementation": each.label, "status": each.status, "warnings": codes}
+        if each.status != "ok":
+            rows.append({**about, "message": each.message})
+            continue
+        for at, name in enumerate(passes):
+            row, metric = {**about, "pass": name}, PASSES[name]
+            batches = each.batches.get(metric.name, [])
+            if metric.work and (calls := [*chain(*chain(*batches))]):
                 row["time"] = statistics.median(calls) * 1e3
-                row["rate"] = metric.work(candidate.run) / row["time"] / 1e9
-            if calls and ceiling:
-                row["share"] = row["rate"] / ceiling.rate
-                row[IMPLAUSIBLE] = is_implausible(row["share"], ceiling.device)
-            if candidate is not first and first.status == "ok":
-                theirs = first.batches.get(metric.name, [])
-                row |= look_at(pair_ratios(batches, theirs), metric, margin)
-                wrong = row.get(IMPLAUSIBLE) or rows[passes.index(name)].get(IMPLAUSIBLE)
-                row |= {"verdict": IMPLAUSIBLE} if wrong and "verdict" in row else {}
+                row["rate"] = metric.work(each.run) / row["time"] / 1e9
+                if ceiling:
+                    row["share"] = row["rate"] / ceiling
+                    row[IMPLAUSIBLE] = is_implausible(row["share"], each.run.device)
+            if each is not first and first.status == "ok":
+                ratios = pair_ratios(batches, first.batches.get(metric.name, []))
+                row |= look_at(ratios, metric, margin)
+                if "verdict" in row and (row.get(IMPLAUSIBLE) or rows[at].get(IMPLAUSIBLE)):
+                    row["verdict"] = IMPLAUSIBLE
             rows.append(row)
     return rows
 
 
 # In print
+
+NUMBERS: dict[str, Callable[[float], str]] = {"time": measured, "rate": measured, "share": percent}
+"""The numbers of a pass, as they are printed."""
 
 
 def _compared(row: Row) -> tuple[str, str]:
@@ -111,75 +101,59 @@ def _compared(row: Row) -> tuple[str, str]:
     return f"{ratio} [{', '.join(ends)}]", verdict + ("" if row["final"] else "?")
 
 
-NUMBERS: dict[str, Callable[[float], str]] = {"time": measured, "rate": measured, "share": percent}
-"""The numbers of a pass, as they are printed."""
+def _notes(row: Row, share: str) -> Iterator[str]:
+    """Why a row has no times, or what puts them in doubt."""
+    name, codes = row["implementation"], row["warnings"]
+    if "message" in row:
+        yield f"{name}: {row['message']}"
+    if row.get(IMPLAUSIBLE):
+        yield (
+            f"{name}: {row['pass']} at {percent(row['share'])} {share}, which this device cannot "
+            "do: a time is wrong, or the ceiling was measured too low; no verdict rests on it"
+        )
+    if any(codes):
+        several = f"{sum(map(bool, codes))} of {len(codes)} processes"
+        yield f"{name}: {', '.join(sorted({*chain(*codes)}))} in {several}"
 
-SIDES = (-1, -1, 1, 1, 1, 1, -1)
-"""Of the columns, those of numbers are aligned on the right."""
 
-
-def table(rows: Sequence[Row], ceiling: Ceiling | None) -> str:
+def table(rows: Sequence[Row], share: str) -> str:
     """The table, and below it the reasons for missing times, and the warnings."""
-    share, below = ceiling.heading if ceiling else "of ceiling", list[str]()
-    lines = [["implementation", "pass", "ms", "TFLOP/s", share]]
-    if rows[-1]["implementation"] != (first := rows[0]["implementation"]):
-        lines[0] += [f"time / that of {first}", "verdict"]
+    first = rows[0]["implementation"]
+    heads = ["implementation", "pass", "ms", "TFLOP/s", share, f"time / that of {first}", "verdict"]
+    lines = [heads if rows[-1]["implementation"] != first else heads[:5]]
     for row in rows:
-        name, is_first = row["implementation"], row["implementation"] != lines[-1][0]
-        line = [name, row.get("pass", row["status"])]
-        if "pass" in row:
-            line += [told(row[key]) if key in row else "–" for key, told in NUMBERS.items()]
-            line += _compared(row)
-        else:
-            below.append(f"{name}: {row['message']}")
-        lines.append(line)
-        if row.get(IMPLAUSIBLE):
-            below.append(
-                f"{name}: {row['pass']} at {percent(row['share'])} {share}, which this device "
-                "cannot do: a time is wrong, or the ceiling was measured too low; no verdict rests "
-                "on it"
-            )
-        if is_first and (codes := {*chain(*row["warnings"])}):
-            several = f"{sum(map(bool, row['warnings']))} of {len(row['warnings'])} processes"
-            below.append(f"{name}: {', '.join(sorted(codes))} in {several}")
-    columns = zip(SIDES, zip_longest(*lines, fillvalue=""), strict=False)
-    widths = [side * max(map(len, column)) for side, column in columns]
-    return "\n".join([*(aligned(line, widths) for line in lines), *(["", *below] if below else [])])
+        none = "–" if "pass" in row else ""
+        told = (of(row[key]) if key in row else none for key, of in NUMBERS.items())
+        cells = row["implementation"], row.get("pass", row["status"]), *told, *_compared(row)
+        lines.append([*cells[: len(lines[0])]])
+    sides = ["left", "left", *["right"] * 4, "left"][: len(lines[0])]
+    how: dict[str, Any] = {"tablefmt": "plain", "disable_numparse": True, "colalign": sides}
+    text = pd.DataFrame(lines).to_markdown(index=False, headers=(), **how)
+    notes = dict.fromkeys(chain.from_iterable(_notes(row, share) for row in rows))
+    return "\n".join([str(text), *(["", *notes] if notes else [])])
 
 
 # Measuring
 
 
-def _measure(
+def _rows(
     candidates: Sequence[Candidate],
     passes: Sequence[str],
     seconds: float,
     margin: float,
-    ceiling: Ceiling | None,
+    ceiling: float | None,
 ) -> list[Row]:
-    """Measure implementations at one shape, and print each verdict as it is reached, and a table.
-
-    The last word on each pass (`describe`).
-    """
-    begun, said = time.monotonic(), dict[str, str]()
-
-    def look() -> None:
-        for row in describe(candidates, passes, margin, ceiling):
-            which, (ratio, verdict) = f"{row['implementation']} {row.get('pass')}", _compared(row)
-            if verdict != said.get(which, ""):
-                print(
-                    f"after {time.monotonic() - begun:.1f} s: {which} {verdict} {ratio}", flush=True
-                )
-            said[which] = verdict
-
+    """What is known of implementations in the end; each verdict is printed as it is reached."""
+    begun, said, names = time.monotonic(), dict[str, str](), [PASSES[name].name for name in passes]
     with claimed_with_notice(candidates[0].run.device) as variables:
-        metrics = [PASSES[name].name for name in passes]
-        measure_in_turns(ATTENTION, candidates, metrics, seconds, variables, look)
-    rows = describe(candidates, passes, margin, ceiling)
-    print(
-        "", table(rows, ceiling), f"after {time.monotonic() - begun:.1f} s\n", sep="\n", flush=True
-    )
-    return rows
+        for _ in measure_in_turns(candidates, names, seconds, variables):
+            for row in describe(candidates, passes, margin, ceiling):
+                which, (ratio, word) = f"{row['implementation']} {row.get('pass')}", _compared(row)
+                if word != said.get(which, ""):
+                    passed = f"after {time.monotonic() - begun:.1f} s"
+                    print(f"{passed}: {which} {word} {ratio}", flush=True)
+                said[which] = word
+    return describe(candidates, passes, margin, ceiling)
 
 
 def bench(
@@ -204,18 +178,21 @@ def bench(
     device = machine.detect_device("auto")
     dtype, name = dtype or DTYPE[device], machine.device_name(device)
     passes = [each for each in PASSES if not asked or each in asked]
-    ceiling, every = find_ceiling(device, name, dtype), list[Row]()
+    (ceiling, share), every = find_ceiling(device, name, dtype), list[Row]()
     with opened_targets(implementations) as targets:
         for shape in shapes_of(shapes, device):
-            print(f"{' against '.join(targets)}: {shape_text(shape)} {dtype} on {name}", flush=True)
+            text, begun = shape_text(shape), time.monotonic()
+            print(f"{' against '.join(targets)}: {text} {dtype} on {name}", flush=True)
             candidates = [
                 Candidate(label, of, attention_run(of.name, shape, dtype, device), timeout_s)
                 for label, of in targets.items()
             ]
-            rows = _measure(candidates, passes, seconds, margin, ceiling)
-            every += [{"shape": shape_text(shape), **row} for row in rows]
+            rows = _rows(candidates, passes, seconds, margin, ceiling)
+            passed = f"after {time.monotonic() - begun:.1f} s\n"
+            print("", table(rows, share), passed, sep="\n", flush=True)
+            every += [{"shape": text, **row} for row in rows]
     if output:
         about = {"benchmark": ATTENTION.name, "device": name, "dtype": dtype, "margin": margin}
-        write_json(output, {**about, "ceiling": ceiling and ceiling.rate, "rows": every})
+        write_json(output, {**about, "ceiling": ceiling, "rows": every})
     implausible = any(row.get(IMPLAUSIBLE) for row in every)
     return {row["status"] for row in every} <= {"ok", "unsupported"} and not implausible

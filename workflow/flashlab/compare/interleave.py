@@ -11,25 +11,19 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashlab import machine
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.looks import FIRST_SHARE, MIN_PAIRS, PROCESSES, Batches
 from flashlab.compare.targets import check_unchanged
 from flashlab.forks import START_SECONDS
-from flashlab.measuring.supervise import (
-    count_oom_kills,
-    ended_without_answer,
-    identified,
-    server_of,
-    start_measuring,
-)
+from flashlab.measuring import supervise
 from flashlab.measuring.supervised import Section, refused, together
 from flashlab.records import time_out_message
 from flashlab.runs import Run
@@ -64,20 +58,20 @@ class Candidate:
     warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
 
-    def start(self, benchmark: Benchmark, variables: Mapping[str, str], stack: ExitStack) -> None:
+    def start(self, variables: Mapping[str, str], stack: ExitStack) -> None:
         """Start a process, which measures only when it is told to; it ends with the stack."""
-        kernel, self._oom_kills = self.implementation, count_oom_kills()
+        kernel, self._oom_kills = self.implementation, supervise.count_oom_kills()
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="flashlab-bench-"))
-        self._answer, self._errors = Path(folder, "answer.json"), Path(folder, "errors")
+        self._answer, self._errors = files = Path(folder, "answer.json"), Path(folder, "errors")
         self._errors.touch()
+        known = supervise.identified(self.run.device, variables) | machine.surroundings()
         order = {
-            "run": {**self.run.to_row(), "inputs": kernel.form(benchmark, PROTOCOL)},
-            **{"measure": benchmark.measure, "kernel": str(kernel.path), "part": WORKER},
-            "preloads": kernel.preloads,
-            "surroundings": identified(self.run.device, variables) | machine.surroundings(),
+            "run": {**self.run.to_row(), "inputs": kernel.form(ATTENTION, PROTOCOL)},
+            **{"measure": ATTENTION.measure, "kernel": str(kernel.path), "part": WORKER},
+            **{"preloads": kernel.preloads, "surroundings": known},
         }
-        files = (self._answer, self._errors)
-        self._process = start_measuring(server_of(os.getpid()), order, variables, *files)
+        server = supervise.server_of(os.getpid())
+        self._process = supervise.start_measuring(server, order, variables, *files)
         stack.callback(self._process.kill)
 
     def imported(self) -> None:
@@ -92,12 +86,10 @@ class Candidate:
 
     def _reply(self, seconds: float) -> dict[str, Any]:
         """The process's next reply; _LeftError where it has ended, or takes too long."""
-        reply = None
         with suppress(TimeoutError):
-            reply = self._process.answer(seconds)
-        if reply is None:
-            raise _LeftError(self._ending(AT_ONCE))
-        return reply
+            if (reply := self._process.answer(seconds)) is not None:
+                return reply
+        raise _LeftError(self._ending(AT_ONCE))
 
     def begin(self, name: str) -> None:
         """Go on to a pass, by its timed metric."""
@@ -140,22 +132,22 @@ class Candidate:
         if returncode is None:
             message = f"{time_out_message(self.limit_s)}; --timeout SECONDS allows more"
             return {"status": "error", "message": message}
-        return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
-
-    def do(self, act: Callable[..., object], *arguments: Any) -> None:
-        """Do something, unless it is measured no more; what ends it is kept, with its message."""
-        if self.status == "ok":
-            try:
-                act(self, *arguments)
-            except _LeftError as error:
-                self.status, self.message = error.args[0]["status"], error.args[0]["message"]
-                self._process.kill()
+        return supervise.ended_without_answer(
+            returncode, supervise.count_oom_kills() - self._oom_kills, self._errors
+        )
 
 
-def _each(candidates: Iterable[Candidate], act: Callable[..., object], *arguments: Any) -> bool:
-    """Have each do something, one after the other; whether any is still measured."""
-    for candidate in candidates:
-        candidate.do(act, *arguments)
+def _each(candidates: Sequence[Candidate], act: Callable[..., object], *arguments: Any) -> bool:
+    """Have each that is still measured do something, in order; whether any is then.
+
+    What ends one is kept, with its message.
+    """
+    for candidate in (each for each in candidates if each.status == "ok"):
+        try:
+            act(candidate, *arguments)
+        except _LeftError as error:
+            candidate.status, candidate.message = error.args[0]["status"], error.args[0]["message"]
+            candidate._process.kill()
     return any(candidate.status == "ok" for candidate in candidates)
 
 
@@ -171,24 +163,21 @@ def measure_pass(candidates: Sequence[Candidate], name: str, seconds: float) -> 
 
 
 def measure_in_turns(
-    benchmark: Benchmark,
     candidates: Sequence[Candidate],
     passes: Sequence[str],
     seconds: float,
     variables: Mapping[str, str],
-    looked: Callable[[], None],
-) -> None:
-    """Measure implementations of one problem in turns, in several processes each.
+) -> Iterator[None]:
+    """Measure implementations in turns, in several processes each, and pause for each look.
+
+    What is known of them is filled in as the measuring goes on (`compare.looks`). One that fails
+    keeps its status, and is left out then.
 
     Args:
-        benchmark: of the problem.
-        candidates: the first of which the others are compared with; what is known of them is filled
-            in as the measuring goes on. One that fails keeps its status, and is left out then.
+        candidates: the first of which the others are compared with.
         passes: timed metrics in the benchmark's order.
-        seconds: for all of them, without what processes take to start; it takes longer if a batch
-            does.
+        seconds: for all of them, without what processes take to start; longer if a batch is.
         variables: of the environment; they confine a process to the claimed device.
-        looked: is called at each time at which ratios are computed (`compare.looks`).
 
     SavedError where an implementation's file was saved meanwhile.
     """
@@ -196,12 +185,11 @@ def measure_in_turns(
     later = (seconds / len(passes) - first) / (PROCESSES - 1)
     for process in range(PROCESSES):
         with ExitStack() as stack:
-            _each(candidates, Candidate.start, benchmark, variables, stack)
+            _each(candidates, Candidate.start, variables, stack)
             _each(candidates, Candidate.imported)
-            if process == 0:
-                _each(candidates, Candidate.command, "prepare")
-            _each(candidates, Candidate.command, "passes")
+            for command in ("passes",) if process else ("prepare", "passes"):
+                _each(candidates, Candidate.command, command)
             for name in passes:
                 measure_pass(candidates, name, later if process else first)
-                looked()
+                yield
             _each(candidates, Candidate.end)

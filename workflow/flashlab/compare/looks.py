@@ -18,8 +18,8 @@ from typing import Any
 from flashlab.analysis.ratios import verdict_of
 from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
 from flashlab.benchmarks.model import Metric
-from flashlab.compare.words import verdict_word
 from flashlab.statistics import CONFIDENCE, MIN_SAMPLES, estimate_median, interval_of
+from flashlab.story.compare import TIMES
 
 Batches = list[list[float]]
 """The batches of a process in order of time, each the times of its calls in seconds."""
@@ -41,6 +41,17 @@ one implementation differed by 0.02 to 1.4%."""
 
 MIN_PAIRS = MIN_SAMPLES
 """Fewest batches of an implementation in a process, whatever the time spent."""
+
+
+def verdict_word(verdict: str, metric: Metric) -> str:
+    """The word for a verdict on a metric: faster or slower for times, else better or worse.
+
+    A verdict that states no difference, equal or inconclusive, is its own word.
+    """
+    if verdict not in ("above", "below"):
+        return verdict
+    gained = (verdict == "above") == metric.higher_is_better
+    return (("slower", "faster") if metric.unit in TIMES else ("worse", "better"))[gained]
 
 
 def error_after(processes: int) -> float:

@@ -17,8 +17,8 @@ from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import comparisons_csv
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.comparison import compare, to_json
+from flashlab.compare.looks import verdict_word
 from flashlab.compare.sides import find_side
-from flashlab.compare.words import verdict_word
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.labels import LANGUAGES, message
 from flashlab.numbers import measured, times, with_ends
