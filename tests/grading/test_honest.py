@@ -196,19 +196,20 @@ FLASH2_MS = {
 is in four of its sweeps."""
 
 
-def test_twice_the_work_in_less_time_is_a_warning(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("backward", "told"), [(8.25, []), (4.3, ["bs32", "nh32", "sl512"])])
+def test_twice_the_work_in_less_time_is_a_warning_if_both_passes_say_so(
+    backward: float, told: list[str], tmp_path: Path
+) -> None:
     results = {}
-    for name, (batch_size, *both) in FLASH2_MS.items():
+    for name, (batch_size, *both) in {**FLASH2_MS, "bs64": (64, 3.04, backward)}.items():
         shape = Shape(batch_size, 512, 32, 2048, True)
         memory = costs.flash2_peak_memory(shape) / costs.MIB
         document = course_result(shape, *(time / 1e3 for time in both), memory)
         results[f"{name}.json"] = ("Flash2", shape, document)
     write_results(tmp_path / "ann", results, "NVIDIA GeForce RTX 3070")
-    told = [line for line in graded(tmp_path).lines("warn") if line.check == "plausibility"]
-    assert [line.file for line in told] == ["bs32.json", "nh32.json", "sl512.json"]
-    assert {(line.params["pass"], line.params["other"]) for line in told} == {
-        ("forward", "bs64.json")
-    }
+    lines = [line for line in graded(tmp_path).lines("warn") if line.check == "plausibility"]
+    assert [line.file.removesuffix(".json") for line in lines] == told
+    assert {line.params["other"] for line in lines} <= {"bs64.json"}
 
 
 BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
