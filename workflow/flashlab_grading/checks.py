@@ -129,24 +129,23 @@ def check_physics(file: File, step: float = 0.0) -> Line:
     compared with the ceiling.
     """
     result, named = file.result, file.result.said.get("device")
-    known, highest = find_device(named), max(file.result.rates[name] for name in PASSES)
+    known, highest = find_device(named), max(result.rates[name] for name in PASSES)
     device = known or max(known_devices(), key=lambda device: device.peak_tflops["float16"])
     ceiling = device.peak_tflops["float16"] * CLOCK_ALLOWANCE
-    texts = f"≤ {ceiling:.4g} TFLOP/s", f"{highest:.4g} TFLOP/s"
+    most = f"≤ {ceiling:.4g} TFLOP/s"
     for name in PASSES:
         params, seconds = {"device": device.name, "pass": name}, result.seconds[name] + step
+        if (rate := result.rates[name]) * result.seconds[name] / seconds > ceiling:
+            return Line("fail", "physics.rate", result.name, params, most, f"{rate:.6g} TFLOP/s")
         moved = (bytes_moved(option, name, device.l2_bytes) for option in file.options)
         least = min(moved, default=0.0) / (device.bandwidth * 1e9 * BANDWIDTH_ALLOWANCE)
-        if result.rates[name] * result.seconds[name] / seconds > ceiling:
-            texts = texts[0], f"{result.rates[name]:.6g} TFLOP/s"
-            return Line("fail", "physics.rate", result.name, params, *texts)
         if seconds < least and not is_cpu(named):
             texts = f"≥ {least * 1e3:.4g} ms", f"{seconds * 1e3:.4g} ms"
             return Line("fail", "physics.bytes", result.name, params, *texts)
     if is_cpu(named):
-        return Line("not_checked", "physics.cpu", result.name, {}, "", texts[1])
-    code = "pass" if known else "pass_unknown"
-    return Line("pass", f"physics.{code}", result.name, {"device": device.name}, *texts)
+        return Line("not_checked", "physics.cpu", result.name, found=f"{highest:.4g} TFLOP/s")
+    code, params = "pass" if known else "pass_unknown", {"device": device.name}
+    return Line("pass", f"physics.{code}", result.name, params, most, f"{highest:.4g} TFLOP/s")
 
 
 # Plausibility
@@ -186,8 +185,8 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
     """Contradictions among a submission's own files; a single line where there are none.
 
     A file that can be one of several runs is compared as each of them: they have the same work. One
-    is out of order in all passes that are long. It is named once, with the first contradiction. Where no file's run is known there is no
-    line, and the check was not made. `step` is the clock's.
+    that takes longer than another of more work does so in all passes that are long; each is named
+    once. Where no file's run is known there is no line. `step` is the clock's.
     """
     points = [(f.result, o) for f in files for o in f.options if o[0] in (NAIVE, FLASH2)]
     found, sweeps = dict[str, Line](), defaultdict[object, list[tuple[Result, list[float]]]](list)
@@ -204,7 +203,7 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
     for (less, some), (other, more) in (x for s in sweeps.values() for x in permutations(s, 2)):
         is_more = min(b / a for a, b in zip(some, more, strict=True)) >= TWICE
         both = [(less.seconds[name], other.seconds[name]) for name in PASSES if is_more]
-        both = [(short, long) for short, long in both if min(short, long) >= least]
+        both = [times for times in both if min(times) >= least]
         limits = (t if t >= LONG_SECONDS else INVERSION * t + LAUNCH_SCATTER for _, t in both)
         if both and all(t > limit for (t, _), limit in zip(both, limits, strict=True)):
             texts = f"< {both[-1][1] * 1e3:.4g} ms", f"{both[-1][0] * 1e3:.4g} ms"
@@ -220,7 +219,7 @@ def check_samples(results: Iterable[Result]) -> Iterator[Line]:
 
     None for the others.
     """
-    noises: dict[tuple[float, ...], dict[str, None]] = defaultdict(dict)
+    noises = defaultdict[tuple[float, ...], dict[str, None]](dict)
     for result in results:
         for name, own in result.samples.items():
             # A clock repeats short times.
@@ -230,32 +229,31 @@ def check_samples(results: Iterable[Result]) -> Iterator[Line]:
             if len({*own}) >= ENOUGH:
                 median = statistics.median(own)
                 noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
-    for first, *others in map(list, noises.values()):
-        for file, other in [(first, others[0]), *((x, first) for x in others)] if others else ():
-            yield Line("fail", "plausibility.one_noise", file, {"other": other})
+    for names in (names for own in noises.values() if len(names := [*own]) > 1):
+        for file in names:
+            params = {"other": names[file == names[0]]}
+            yield Line("fail", "plausibility.one_noise", file, params)
 
 
 def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
     """Warnings about points, and whole submissions, that are far from those of the same device.
 
     `times` are those of a class (`copies.times_of`), by `owner`. Each is compared relative to its
-    submission's level, the median of its ratios to the class: fast in a pass, or slow in both, since
-    another process on the machine makes one longer. Where no device is named, only levels are.
+    submission's level, the median of its ratios to the class: fast in a pass, or slow in both, as
+    another process makes one slow. Where no device is named, only levels are.
     """
     keys = ["device", "run", "pass"]
-    points = times[times["seconds"].ge(STEPS * times["clock"])]
-    points = points.drop_duplicates(["owner", *keys])
+    points = times[times["seconds"].ge(STEPS * times["clock"])].drop_duplicates(["owner", *keys])
     of_class = points.groupby(keys)["seconds"]
-    points = points.assign(median=of_class.transform("median"), count=of_class.transform("size"))
-    is_long = points[["median", "seconds"]].min(axis=1).ge(LAUNCH_SECONDS)
-    points = points[is_long & points["count"].ge(CLASS_SIZE)]
-    levels = (points["seconds"] / points["median"]).groupby(points["owner"]).transform("median")
-    points = points.assign(level=levels, usual=points["median"] * levels)
+    points = points.assign(median=of_class.transform("median"), size=of_class.transform("size"))
+    points = points[points[["median", "seconds"]].min(axis=1).ge(LAUNCH_SECONDS)]
+    points = points[points["size"].ge(CLASS_SIZE)]
+    levels = (points["seconds"] / points["median"]).groupby(points["owner"]).median()
     low, high = 1 / CLASS_FACTOR, CLASS_FACTOR
-    owners = points.groupby("owner")["level"].first()
-    for owner, level in owners[~owners.between(low, high)].items():
+    for owner, level in levels[~levels.between(low, high)].items():
         params, texts = {"factor": f"{level:.3g}"}, (f"{low:.2g} – {high:g}", f"{level:.3g}")
         yield Line("warn", "plausibility.level", "", params, *texts, str(owner))
+    points = points.assign(usual=points["median"] * points["owner"].map(levels))
     ratio = points["seconds"] / points["usual"]
     is_slow = ratio.gt(high).groupby([points["owner"], points["file"]]).transform("sum").eq(2)
     for point in points[(ratio.lt(low) | is_slow) & points["device"].ne("")].to_dict("records"):
@@ -293,10 +291,10 @@ def check_coverage(files: Sequence[File], doubted: Iterable[Result]) -> Iterator
     said = [option for r in doubted if (option := stated(r.told))]
     for who, experiment in product((NAIVE, FLASH2), EXPERIMENTS):
         values, most, told = (_count(o, who, experiment) for o in (sure, every, [*sure, *said]))
-        verdict: Verdict = "pass" if values >= VALUES else "not_checked"
         code = "pass" if values >= VALUES else "possible" if most >= VALUES else "doubted"
         if max(most, told) < VALUES:
-            is_few = experiment == "causal" and values
-            verdict, code = ("warn", "few_masks") if is_few else ("fail", "missing")
+            code = "few_masks" if experiment == "causal" and values else "missing"
+        verdicts: dict[str, Verdict] = {"pass": "pass", "few_masks": "warn", "missing": "fail"}
+        verdict = verdicts.get(code, "not_checked")
         params = {"experiment": experiment, "implementation": who}
         yield Line(verdict, f"coverage.{code}", "", params, f"≥ {VALUES}", str(values))
