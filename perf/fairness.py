@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -25,18 +25,20 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from triton.testing import do_bench
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import KERNELS
+from flashlab.checking.shapes import shape_text
 from flashlab.measuring.kernel import load_kernel
+from flashlab.records import read_record
 
 PASSES = ("forward", "backward")
-SHAPES = (
-    *((16, 1024, 32, 64, False), (16, 1024, 32, 64, True), (16, 128, 32, 64, False)),
-    *((4, 4096, 32, 64, False), (1, 16384, 32, 64, True), (4, 4096, 32, 64, True)),
+SIZES = (
+    *((16, 1024, False), (16, 1024, True), (16, 128, False)),
+    *((4, 4096, False), (1, 16384, True), (4, 4096, True)),
 )
-"""(B, N, H, D, causal)."""
+SHAPES = [Shape(b, n, 32, 2048, causal) for b, n, causal in SIZES]
 
 Tensor = torch.Tensor
-Attention = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 
 
 def naive(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
@@ -64,12 +66,9 @@ def by_flash_attn(module: str, *qkv: Tensor, causal: bool) -> Tensor:
     return found[0] if isinstance(found, tuple) else found
 
 
-@functools.cache
-def mask_of(N: int) -> object:
-    """FlexAttention's causal mask."""
-    return create_block_mask(lambda b, h, t, s: t >= s, None, None, N, N, "cuda")
-
-
+mask_of = functools.cache(
+    lambda N: create_block_mask(lambda b, h, t, s: t >= s, None, None, N, N, "cuda")
+)
 flex = torch.compile(flex_attention, dynamic=False)
 
 
@@ -120,22 +119,20 @@ def main(folders: list[str]) -> None:
     """Print a line for each shape, implementation and pass."""
     recorded = defaultdict(list)
     for path in (path for folder in folders for path in Path(folder).glob("*.json")):
-        record = json.loads(path.read_text())["record"]
-        if record["status"] == "ok" and record["protocol"]["name"] == "sampled":
-            run = record["run"]
-            sizes = run["batch_size"], run["seq_len"], run["num_heads"], run["emb_dim"]
+        record = read_record(path)
+        if record.status == "ok" and record.protocol["name"] == "sampled":
             for which in PASSES:
-                time = record["metrics"][f"{which}_time"]["value"]
-                recorded[run["implementation"], *sizes, run["causal"], which].append(time)
-    for (B, N, H, D, causal), name in ((s, n) for s in SHAPES for n in (*ATTENTIONS, "Flash3")):
+                time = record.metrics[f"{which}_time"].value
+                recorded[record.run.implementation, Shape.of(record.run), which].append(time)
+    for shape, name in product(SHAPES, (*ATTENTIONS, "Flash3")):
+        size = shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim
         of = {"device": "cuda", "dtype": torch.half, "requires_grad": True}
-        qkv = (torch.randn(B, N, H, D, **of) for _ in range(3))
-        for which, call in zip(PASSES, passes_of(name, *qkv, causal=causal), strict=True):
+        qkv = (torch.randn(size, **of) for _ in range(3))
+        for which, call in zip(PASSES, passes_of(name, *qkv, causal=shape.causal), strict=True):
             ms = do_bench(call, 250, 500, return_mode="median")
-            known = recorded.get((name, B, N, H, H * D, causal, which))
+            known = recorded.get((name, shape, which))
             ratio = f" {ms / statistics.median(known):.3f}" if known else ""
-            mask = "causal" if causal else "full"
-            print(f"B{B} N{N} H{H} D{D} {mask} {name} {which} {ms:.4f}{ratio}", flush=True)
+            print(f"{shape_text(shape)} {name} {which} {ms:.4f}{ratio}", flush=True)
         torch.cuda.empty_cache()
 
 

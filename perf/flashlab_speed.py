@@ -1,38 +1,32 @@
-"""FlashLab's kernel on a GPU beside others: the time of both passes.
+"""FlashLab's kernel on a GPU beside others: the time of both passes, by `bench`.
 
-Measures the lab's 17 shapes, the long ones of config/long.yaml and 40 odd ones, both passes, in
-turns within one process: medians in µs, and the geometric means of the ratios of times to
-FlashLab's.
+Measures the lab's 17 shapes, the long ones of config/long.yaml and 40 odd ones, and prints the
+geometric means of the ratios of times to FlashLab's.
 
 Usage, on a GPU: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long odd]
     [--others NAME ...] [--seconds 5 FOR EACH SHAPE]
-
-NAMEs are files in kernels/; without them flash2 and sdpa_cudnn.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
-from collections import defaultdict
-from collections.abc import Iterator
+import subprocess
+import sys
+import tempfile
 from itertools import product
 from pathlib import Path
 
-import torch
+import pandas as pd
+from scipy.stats import gmean
 
-from flashlab import machine
-from flashlab.benchmarks.attention import measure
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import KERNELS
+from flashlab.checking.shapes import shape_text
 from flashlab.config import read_layer
-from flashlab.measuring import protocols
-from flashlab.measuring.kernel import load_kernel
+from flashlab.files import read_json
 
 CONFIG = Path(__file__).parents[1] / "config"
-OTHERS = ("flash2", "sdpa_cudnn")
-MINE = "flash_lab"
+MINE = "FlashLab"
 GROUPS = {"lab": ("config.yaml", ""), "long": ("long.yaml", "long_")}
 """The configuration of a group's shapes, and how the names of its experiments begin."""
 
@@ -55,67 +49,38 @@ def shapes_of(group: str) -> list[Shape]:
             Shape(b, n, h, h * d, causal=causal)
             for (b, n, h, d), causal in product(ODD_SIZES, (False, True))
         ]
-    (file, prefix), found = GROUPS[group], dict[Shape, None]()
-    for experiment in read_layer(CONFIG / file).keys["experiments"]:
-        if isinstance(experiment, dict) and experiment["name"].startswith(prefix):
-            block = {k: v if isinstance(v, list) else [v] for k, v in experiment["cuda"].items()}
-            masks, points = block.pop("causal"), max(map(len, block.values()))
-            for i, causal in product(range(points), masks):
-                sizes = {name: of[i % len(of)] for name, of in block.items()}
-                found[Shape(**sizes, causal=causal)] = None
-    return [*found]
+    file, prefix = GROUPS[group]
+    experiments = read_layer(CONFIG / file).keys["experiments"]
+    named = (x["cuda"] for x in experiments if isinstance(x, dict) and x["name"].startswith(prefix))
+    sizes = (size for block in named for size in ATTENTION.combinations(block))
+    return [*dict.fromkeys(Shape.of(ATTENTION.complete(size)) for size in sizes)]
 
 
-def time_in_turns(
-    names: tuple[str, ...], shape: Shape, seconds: float
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """Of each pass the median µs by implementation, without those that fail, for some seconds."""
-    run = {**vars(shape), "dtype": "float16", "device": "cuda", "inputs": "separate"}
-    passes = {}
-    for name in names:
-        kernel = load_kernel(KERNELS / f"{name}.py")
-        try:
-            for _, call in measure.passes(kernel, run):
-                call.run()
-            passes[name] = measure.passes(kernel, run)
-        except (NotImplementedError, RuntimeError) as error:
-            print(f"{name} at {shape}: {error}")
-    for turns in zip(*passes.values(), strict=True):
-        samplers, samples = {}, defaultdict[str, list[float]](list)
-        for name, (_, call) in zip(passes, turns, strict=True):
-            protocols.warm_up(call, "cuda")
-            samplers[name] = protocols.Sampler(call, "cuda")
-        order, begin = [*samplers], time.monotonic()
-        while not samples or time.monotonic() - begin < seconds / 2:
-            for name in order:
-                samples[name] += samplers[name]()
-            order.reverse()
-        yield turns[0][0], {name: statistics.median(samples[name]) * 1e6 for name in samplers}
+def measure(names: list[str], group: str, seconds: float) -> pd.DataFrame:
+    """The ratios of times to FlashLab's: a row for each pass and shape, a column for each other."""
+    shapes = [word for shape in shapes_of(group) for word in ("--shape", shape_text(shape))]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "said.json")
+        options = ["--seconds", str(seconds), "--json", str(file)]
+        subprocess.run([sys.executable, "-m", "flashlab", "bench", *names, *shapes, *options])
+        rows = pd.DataFrame(read_json(file)["rows"]).dropna(subset="pass")
+    times = rows.pivot(index=["pass", "shape"], columns="implementation", values="time")
+    others = times.drop(columns=MINE)
+    return others.assign(**{"the best": others.min(axis="columns")}).div(times[MINE], axis="index")
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", nargs="+", choices=(*GROUPS, ODD), default=list(GROUPS))
-    parser.add_argument("--others", nargs="+", default=OTHERS)
+    parser.add_argument("--others", nargs="+", default=["Flash2", "SdpaCudnn"])
     parser.add_argument("--seconds", type=float, default=5)
     arguments = parser.parse_args()
-    print(f"torch {torch.__version__}, {machine.device_name('cuda')}", flush=True)
-    ratios: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for group in arguments.groups:
-        for shape in shapes_of(group):
-            names = (MINE, *arguments.others)
-            for metric, us in time_in_turns(names, shape, arguments.seconds):
-                told = ", ".join(f"{name} {value:.1f}" for name, value in us.items())
-                print(f"{group} {shape}, {metric}: {told}", flush=True)
-                if MINE in us and len(us) > 1:
-                    over = {name: us[name] / us[MINE] for name in us if name != MINE}
-                    for name, ratio in (*over.items(), ("the best", min(over.values()))):
-                        ratios[group, metric, name].append(ratio)
-    for (group, metric, name), found in ratios.items():
-        ends = f"{min(found):.2f} to {max(found):.2f}, {len(found)} shapes"
-        mean = statistics.geometric_mean(found)
-        print(f"{group}, {metric}, {name} / {MINE}: {mean:.3f} ({ends})")
+        ratios = measure([MINE, *arguments.others], group, arguments.seconds)
+        for (which, name), found in ratios.stack().groupby(level=[0, 2]):
+            ends = f"{found.min():.2f} to {found.max():.2f}, {len(found)} shapes"
+            print(f"{group}, {which}, {name} / {MINE}: {gmean(found):.3f} ({ends})", flush=True)
 
 
 if __name__ == "__main__":

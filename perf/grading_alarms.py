@@ -35,9 +35,8 @@ FIVE = (
     *("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"),
     *("NVIDIA GeForce RTX 3060", "NVIDIA H200"),
 )
-DISTURBED = 0.03
+DISTURBED, LAUNCH_SECONDS = 0.03, 6e-6
 LAUNCHES = {NAIVE: {"forward": 8, "backward": 14}, FLASH2: {"forward": 1, "backward": 3}}
-LAUNCH_SECONDS = 6e-6
 VERSIONS = {"2.6": 0.6, "2.5": 0.25, "2.4": 0.1, "2.3": 0.05}
 
 Run = tuple[str, Shape]
@@ -59,7 +58,6 @@ def run_of(own: Handed, name: str) -> Run:
 def usual(named: str) -> Handed:
     """The lab's runs as a GPU usually has them: the roofline with usual efficiencies."""
     device, own = find_device(named), lab()
-    assert device is not None
     for file in own.documents:
         run = implementation, shape = run_of(own, file)
         peak = (0.55 if implementation == FLASH2 else 0.35) * device.peak_tflops["float16"] * 1e12
@@ -98,10 +96,8 @@ def student(named: str, chance: random.Random) -> Handed:
 def alarms(own: Class) -> list[Line]:
     """What all checks say against a class."""
     checked = [check_alone(handed.submission(name)) for name, handed in own.items()]
-    lines = (
-        x for each in grade_checked(checked, times_of(()).assign(owner="")) for x in each.lines
-    )
-    return [line for line in lines if line.verdict in ("fail", "warn")]
+    graded = grade_checked(checked, times_of(()).assign(owner=""))
+    return [x for each in graded for x in each.lines if x.verdict in ("fail", "warn")]
 
 
 def count_honest(classes: int, first: int) -> None:
@@ -114,9 +110,6 @@ def count_honest(classes: int, first: int) -> None:
         codes.update(f"{line.verdict} {line.code}" for line in lines)
     counts = dict(Counter(verdict for verdict, *_ in told))
     print(f"of {100 * classes} students, twenty of each of five devices: {counts}; {dict(codes)}")
-
-
-# Cheats: what eve hands in, by her own measurements, the class, and the one whom she copies
 
 
 def mean_of(others: Class, count: int, chance: random.Random) -> Handed:
@@ -155,6 +148,7 @@ CHEATS: dict[str, Callable[[Handed, Class, str, random.Random], Handed]] = {
     "causal runs: full × 0.57": lambda own, *_: causal_of_full(own),
     "all times × 0.4": lambda own, others, _, c: own.jittered(0, c, 0.4),
 }
+"""What eve hands in, by her own measurements, the class, and the one whom she copies."""
 
 
 def count_cheats(classes: int, first: int) -> None:

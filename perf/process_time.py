@@ -1,8 +1,9 @@
 """Where the time of a measuring process goes: each step of it, in forks as the server's.
 
 Measures runs of the causal experiment by protocol `sampled`, one process each, and prints the mean
-seconds of each step by implementation. `prepare` holds `check_correctness` and `peak_memory`; what
-the whole has beyond its steps is renewed inputs, and the end of the process with its context.
+seconds of each step by implementation, by Python's own profiler. `prepare` holds
+`check_correctness` and `peak_memory`; what the whole has beyond its steps is renewed inputs, and
+the end of the process with its context.
 
 Usage: PYTHONPATH=workflow python perf/process_time.py [IMPLEMENTATION ...]
 """
@@ -10,75 +11,63 @@ Usage: PYTHONPATH=workflow python perf/process_time.py [IMPLEMENTATION ...]
 from __future__ import annotations
 
 import contextlib
+import cProfile
 import importlib
 import multiprocessing
+import pstats
 import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from flashlab import machine
-from flashlab.benchmarks.attention import gate, measure
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.config import read_layer
-from flashlab.measuring import child, environment, protocols
+from flashlab.measuring import child
 from flashlab.measuring.supervise import LAZY
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
-STEPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (environment, ("environment",)),
-    (measure, ("prepare", "peak_memory", "check_again")),
-    (gate, ("check_correctness",)),
-    (protocols, ("warm_up", "settle", "_sample", "kept", "check_held")),
+STEPS = (
+    *("environment.environment", "measure.prepare", "measure.peak_memory", "measure.check_again"),
+    *("gate.check_correctness", "protocols.warm_up", "protocols.settle", "protocols._sample"),
+    *("protocols.kept", "protocols.check_held", "process_time.open_device"),
 )
 """Functions by their module: each pass's and each comparison's."""
 
 SIZES = {"cuda": (16, (128, 256, 512, 1024), 32, 2048), "cpu": (2, (64, 128), 4, 256)}
 """batch_size, the values of seq_len, num_heads, emb_dim."""
 
-spent: dict[str, float] = defaultdict(float)
 
-
-def timed(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose seconds add up in `spent`."""
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        begin = time.perf_counter()
-        try:
-            return function(*arguments, **named)
-        finally:
-            spent[step] += time.perf_counter() - begin
-
-    return call
+def open_device(device: str) -> None:
+    """Make the context of a device with a first product."""
+    (torch.ones(64, 64, device=device) @ torch.ones(64, 64, device=device)).sum().item()
 
 
 def measure_one(kernel: Implementation, shape: Shape, device: str, told: Connection) -> None:
     """Measure a run in this process; tells its status and the seconds of its steps."""
-    for owner, name in ((owner, name) for owner, names in STEPS for name in names):
-        setattr(owner, name, timed(name, getattr(owner, name)))
-    sampled = read_layer(CONFIG).keys["measure"]["sampled"]
+    sampled, profile = read_layer(CONFIG).keys["measure"]["sampled"], cProfile.Profile()
     run = attention_run(kernel.name, shape, ATTENTION.dtypes[device], device).to_row()
     seconds = sampled["max_seconds"][device]
-    x = timed("context", torch.ones)(64, 64, device=device)
-    timed("first product", lambda: (x @ x).sum().item())()
-    reply = child.measure(
+    profile.runcall(open_device, device)
+    reply = profile.runcall(
+        child.measure,
         {
             "run": {**run, "inputs": kernel.form(ATTENTION, "sampled")},
             "protocol": {**sampled, "name": "sampled", "max_seconds": seconds},
             "measure": ATTENTION.measure,
             "kernel": str(kernel.path),
-        }
+        },
     )
-    told.send({"status": reply["status"], **spent})
+    found = pstats.Stats(profile).stats.items()
+    spent = {f"{Path(file).stem}.{name}": total for (file, _, name), (*_, total, _) in found}
+    told.send({"status": reply["status"], **{step: spent.get(step, 0) for step in STEPS}})
 
 
 def main(names: list[str]) -> None:

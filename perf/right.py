@@ -19,8 +19,6 @@ from pathlib import Path
 from analysis.study import noise, rows, sentences
 
 Table = Iterator[tuple[object, ...]]
-OF_COMPARED = ("what", "decided", "false", "plain ones missed", "A/A different", "intervals hold")
-OF_IDENTICAL = ("what", "median held", "ratio held", "half-width", "different of 10,000", "missed")
 
 
 def _share(count: float, of: float) -> str:
@@ -29,7 +27,7 @@ def _share(count: float, of: float) -> str:
 
 def of_noise(runs: int, seed: int, folder: Path) -> Table:
     """The last row of each noise is by the stop rule."""
-    yield OF_IDENTICAL
+    yield "what", "median held", "ratio held", "half-width", "different of 10,000", "missed"
     for name, count in itertools.product(noise.NOISES, (10, 20, 100, 500, None)):
         s = noise.score_noise(name, runs, seed, count)
         of_ratios = _share(s.ratios_held, s.ratios), f"±{s.width / s.ratios / 2:.2%}"
@@ -39,7 +37,7 @@ def of_noise(runs: int, seed: int, folder: Path) -> Table:
 
 def of_rows(reports: int, seed: int, folder: Path) -> Table:
     """A row for each model and number of processes."""
-    yield OF_COMPARED
+    yield "what", "decided", "false", "plain ones missed", "A/A different", "intervals hold"
     wrong = []
     for name, s in rows.study(reports, seed, folder):
         of_plain = _share(s.false, s.decided), _share(s.missed, s.plain)

@@ -2,7 +2,7 @@
 
 Plans N runs, writes their records with a fake measurement, and makes tables, observations, figures,
 report. Prints the CPU seconds and the memory of each stage, in a process of its own, at each N.
-Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
+Usage: PYTHONPATH=workflow:tests python perf/scale.py [N ...]
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import json
 import math
 import os
 import random
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
+
+from planted.records import record_of
 
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -26,7 +28,7 @@ from flashlab.plan.digests import write_digests
 from flashlab.plan.make import make
 from flashlab.plan.plan_files import CONFIG
 from flashlab.plan.value import Plan, write_views
-from flashlab.records import Measurement, Record, write_record
+from flashlab.records import write_record
 from flashlab.report.render import FIGURES, write_page, write_report
 from flashlab.runs import Run
 from flashlab.story.stage import observe
@@ -58,20 +60,14 @@ def write_records(planned: Plan) -> None:
     """The planned records, of times that grow as attention's do, by a fake measurement."""
     for name, order in planned.orders.items():
         run, shape, noise = Run.of(ATTENTION, order["run"]), order["run"], random.Random(name)
-        ms = 1e-9 * shape["batch_size"] * shape["seq_len"] ** 2
-        ms *= 1 + NAMES.index(run.implementation)
-        metrics = {"peak_memory": Measurement(ms)}
-        for metric, factor in (("forward_time", 1.0), ("backward_time", 2.5)):
-            samples = tuple(ms * factor * math.exp(noise.gauss(0, 0.01)) for _ in range(20))
-            metrics[metric] = Measurement(statistics.median(samples), samples, "interval")
-        record = Record(
-            **{"benchmark": "attention", "run": run, "status": "ok", "message": None},
-            **{"protocol": order["protocol"], "metrics": metrics, "gate": None, "warnings": ()},
-            environment={"device_name": "a CPU", "packages": {"torch": "1.0"}},
-            sources={"process": order["process"]},
-            started="2026-01-02T03:04:05+00:00",
+        median = 1e-12 * shape["batch_size"] * shape["seq_len"] ** 2
+        median *= 1 + NAMES.index(run.implementation)
+        forward, backward = (
+            [factor * median * math.exp(noise.gauss(0, 0.01)) for _ in range(20)]
+            for factor in (1.0, 2.5)
         )
-        write_record(Path(name), record)
+        own = {"protocol": order["protocol"], "sources": {"process": order["process"]}}
+        write_record(Path(name), record_of(run, "ok", forward, backward, 1e3 * median, **own))
 
 
 def print_cost(stage: str, work: Callable[[], object]) -> None:
@@ -113,9 +109,7 @@ def print_costs(runs: int) -> None:
 
 if __name__ == "__main__":
     for runs in [int(argument) for argument in sys.argv[1:]] or [1000, 10_000]:
-        with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
+        with tempfile.TemporaryDirectory(prefix="flashlab-") as folder, chdir(folder):
             for name in LINKED:
-                Path(folder, name).symlink_to(ROOT / name)
-            os.chdir(folder)
+                Path(name).symlink_to(ROOT / name)
             print_costs(runs)
-            os.chdir(ROOT)
