@@ -67,8 +67,6 @@ def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) ->
     on_a_gpu = record_of(replace(run, dtype="float16", device="cuda"))
     with pytest.raises(DatasetError, match=r"exists already.* cpu float32 runs"):
         frozen(on_a_gpu)
-    with pytest.raises(DatasetError, match="one device and one dtype; found"):
-        frozen(record_of(run), on_a_gpu, data="another")
     assert contents(folder) == before
 
 
@@ -89,6 +87,19 @@ def test_further_protocols_and_counters_of_its_runs_are_added_once_unless_they_f
     strange = counters_of(records[1], environment={"device_name": "Other"})
     with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
         frozen(*records, counters=[strange])
+
+
+def test_an_anonymous_dataset_names_no_machine_and_no_folder(frozen: Frozen, run: Run) -> None:
+    secret = {"gpu_uuid": "GPU-5a1b", "boot": "b00t", "device_name": "Abacus"}
+    record = record_of(run, "error", message="/home/wang/x.py failed", environment=secret)
+    experiments = [{"title": {"en": "As in /home/wang/notes.md"}}]
+    folder = frozen(record, anonymous=True, experiments=experiments)
+    files = {name: content.decode() for name, content in contents(folder).items()}
+    assert "…/x.py failed" in "".join(files.values()) and "Abacus" in "".join(files.values())
+    for name, text in files.items():
+        assert not any(word in text for word in ("5a1b", "b00t", "wang")), name
+    (entry,) = read_dataset(folder).entries
+    assert read_record(entry.path, run, entry.sha256).status == "error"
 
 
 def test_without_its_records_nothing_is_frozen(run: Run, tmp_path: Path) -> None:

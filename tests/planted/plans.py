@@ -22,7 +22,10 @@ def plan_of(
         digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
         path = folder / "records" / f"{record.run.slug}-{digest}.json"
         write_record(path, record)
-        orders[path.as_posix()] = {"run": record.run.to_json()}
+        orders[path.as_posix()] = {
+            "run": record.run.to_json(),
+            "protocol": dict(record.protocol),
+        }
         counted += [path.as_posix()] * record.has_counters
     top = {"environment": records[0].environment}
     (folder / "top.json").write_text(json.dumps(top))

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from flashlab.plan.datasets import (
     CONFIG_KEYS,
     MANIFEST,
     MANIFEST_VERSION,
+    Dataset,
     DatasetError,
     dataset_folder,
     read_dataset,
@@ -85,22 +86,10 @@ def refuse_doubtful(
         )
 
 
-def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
-    """Refuse to add records, each a run and the name of its protocol, to a dataset that has them.
-
-    DatasetError where it has some of them, or is of another device or dtype.
-    """
-    if not (folder / MANIFEST).exists():
-        return
-    there = read_dataset(folder)
-    held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
-    again = [record for record in records if record in held]
-    if again or any((run.device, run.dtype) != (there.device, there.dtype) for run, _ in records):
-        raise DatasetError(
-            f"{folder} exists already and has "
-            + (f"{len(again)} of these runs" if again else f"{there.device} {there.dtype} runs")
-            + ". Recorded datasets are not overwritten; choose another name, or remove the folder."
-        )
+def _dataset_of(plan: Plan, data: Path) -> tuple[Path, Dataset | None]:
+    """The folder of the dataset of the configuration's name, and what it holds already."""
+    folder = dataset_folder(data, plan.config["name"], find_benchmark(plan.benchmark))
+    return folder, read_dataset(folder) if (folder / MANIFEST).exists() else None
 
 
 def lacking(plan: Plan, data: Path = DATA) -> list[str]:
@@ -114,10 +103,25 @@ def lacking(plan: Plan, data: Path = DATA) -> list[str]:
         may_differ = plan.config["anonymous"] or not path.exists()
         return sha256 is not None and (may_differ or sha256_of(path) == sha256)
 
-    folder = dataset_folder(data, plan.config["name"], find_benchmark(plan.benchmark))
-    there = read_dataset(folder).entries if (folder / MANIFEST).exists() else ()
-    kept = {entry.path.name: entry.sha256 for entry in there}
+    _, there = _dataset_of(plan, data)
+    kept = {entry.path.name: entry.sha256 for entry in there.entries} if there else {}
     return [file for file in plan.orders if not is_kept(Path(file))]
+
+
+def _refuse_overlap(plan: Plan, files: Iterable[str], data: Path) -> None:
+    """DatasetError where the dataset has runs of these files already, or of another device."""
+    folder, there = _dataset_of(plan, data)
+    benchmark, orders = find_benchmark(plan.benchmark), [plan.orders[file] for file in files]
+    runs = {(Run.of(benchmark, o["run"]), o["protocol"]["name"]) for o in orders}
+    if there is None:
+        return
+    again = len(runs & {(entry.run, entry.protocol["name"]) for entry in there.entries})
+    if again or {(run.device, run.dtype) for run, _ in runs} - {(there.device, there.dtype)}:
+        raise DatasetError(
+            f"{folder} exists already and has "
+            + (f"{again} of these runs" if again else f"{there.device} {there.dtype} runs")
+            + ". Recorded datasets are not overwritten; choose another name, or remove the folder."
+        )
 
 
 def check_freezable(plan: Plan) -> None:
@@ -129,23 +133,12 @@ def check_freezable(plan: Plan) -> None:
     """
     if plan.config["quick"]:
         raise DatasetError("quick: a preview cannot be frozen; leave quick out")
-    benchmark, lacks = find_benchmark(plan.benchmark), lacking(plan)
-    timed = [plan.orders[file] for file in lacks if file not in plan.counters]
-    runs = [(Run.of(benchmark, order["run"]), order["protocol"]["name"]) for order in timed]
-    refuse_overlap(dataset_folder(DATA, plan.config["name"], benchmark), runs)
+    lacks = lacking(plan)
+    _refuse_overlap(plan, [file for file in lacks if file not in plan.counters], DATA)
     if not plan.config["freeze_anyway"]:
         there = [file for file in lacks if file not in plan.redo]
         environments = [read_record(Path(file)).environment for file in there]
         refuse_doubtful(environments + [machine.commit_here()] * (len(there) < len(lacks)))
-
-
-def _copy_json(source: Path, target: Path, is_anonymous: bool) -> str:
-    """Copy a JSON file, without identifying data if `is_anonymous`; the copy's digest."""
-    if is_anonymous:
-        write_json(target, anonymous(read_json(source)))
-    else:
-        shutil.copyfile(source, target)
-    return sha256_of(target)
 
 
 def freeze() -> None:
@@ -164,74 +157,72 @@ def keep(plan: Plan, data: Path) -> Path:
     not name, as after a kill, are not in the dataset.
 
     Raises:
-        DatasetError: the records are in doubt, unless they are to be kept anyway, are of several
-            devices or dtypes, or the dataset has some of these runs already, or other code's. It is
-            left as it was.
+        DatasetError: the records are in doubt, unless they are to be kept anyway, or the dataset
+            has some of these runs already, or those of another device or code. It is left as it
+            was.
     """
+
+    def copied(source: Path, name: str) -> dict[str, str]:
+        """Copy a JSON file into the dataset; how the manifest names it."""
+        if config["anonymous"]:
+            write_json(folder / name, anonymous(read_json(source)))
+        else:
+            shutil.copyfile(source, folder / name)
+        return {"file": name, "sha256": sha256_of(folder / name)}
+
     config, benchmark = plan.config, find_benchmark(plan.benchmark)
-    folder = dataset_folder(data, config["name"], benchmark)
-    runs = {Path(file): Run.of(benchmark, plan.orders[file]["run"]) for file in lacking(plan, data)}
-    records = {path: read_record(path, run) for path, run in runs.items()}
-    records = {p: r for p, r in records.items() if r.status == "ok" or not r.has_counters}
-    kinds = {(record.run.device, record.run.dtype) for record in records.values()}
-    if not records and (folder / MANIFEST).exists():
+    folder, there = _dataset_of(plan, data)
+    runs = {file: Run.of(benchmark, plan.orders[file]["run"]) for file in lacking(plan, data)}
+    records = {file: read_record(Path(file), run) for file, run in runs.items()}
+    records = {f: r for f, r in sorted(records.items()) if r.status == "ok" or not r.has_counters}
+    if not records:
         return folder
     if not config["freeze_anyway"]:
         refuse_doubtful((record.environment for record in records.values()), records.values())
-    if len(kinds) != 1:
-        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
-        raise DatasetError(
-            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
-        )
-    if (folder / MANIFEST).exists():
-        refuse_overlap(folder, [(r.run, r.protocol["name"]) for r in records.values()])
-        _refuse_others_counters(folder, records)
+    _refuse_overlap(plan, records, data)
+    folder.joinpath("records").mkdir(parents=True, exist_ok=True)
+    if there:
+        _refuse_others_counters(there, records)
         manifest = read_json(folder / MANIFEST)
     else:
-        folder.mkdir(parents=True, exist_ok=True)
-        sha256 = _copy_json(Path(str(plan.ceilings)), folder / CEILINGS, config["anonymous"])
-        ((device, dtype),) = kinds
+        run = next(iter(runs.values()))
+        stated = {key: config[key] for key in CONFIG_KEYS}
         manifest = {
             "version": MANIFEST_VERSION,
             "name": config["name"],
-            "device": device,
-            "dtype": dtype,
+            "device": run.device,
+            "dtype": run.dtype,
             "protocol": config["measure"]["protocol"],
             **({"alone": True} if config["alone"] else {}),
-            "config": {key: config[key] for key in CONFIG_KEYS},
-            "ceilings": {"file": CEILINGS, "sha256": sha256},
+            "config": anonymous(stated) if config["anonymous"] else stated,
+            "ceilings": copied(Path(str(plan.ceilings)), CEILINGS),
             "records": [],
         }
-    (folder / "records").mkdir(exist_ok=True)
-    entries = [*manifest["records"]]
-    for path, record in sorted(records.items(), key=lambda item: item[0].name):
-        file = f"records/{path.name}"
-        entries.append(
-            {
-                "benchmark": record.benchmark,
-                "run": record.run.to_json(),
-                "protocol": dict(record.protocol),
-                **({"process": record.process} if record.process else {}),
-                "file": file,
-                "sha256": _copy_json(path, folder / file, config["anonymous"]),
-            }
-        )
-    write_json(folder / MANIFEST, {**manifest, "records": entries})
+    entries = [
+        {
+            "benchmark": record.benchmark,
+            "run": record.run.to_json(),
+            "protocol": dict(record.protocol),
+            **({"process": record.process} if record.process else {}),
+            **copied(Path(file), f"records/{Path(file).name}"),
+        }
+        for file, record in records.items()
+    ]
+    write_json(folder / MANIFEST, {**manifest, "records": [*manifest["records"], *entries]})
     return folder
 
 
-def _refuse_others_counters(folder: Path, records: Mapping[Path, Record]) -> None:
+def _refuse_others_counters(there: Dataset, records: Mapping[str, Record]) -> None:
     """DatasetError for counters that were not read where the dataset's run was measured."""
-    entries = (e for e in read_dataset(folder).entries if not e.has_counters and not e.process)
-    timed = {entry.run: entry.path for entry in entries}
-    for path, record in records.items():
+    timed = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
+    for file, record in records.items():
         if record.has_counters and record.run in timed:
             recorded = read_record(timed[record.run], record.run).environment
             for key in SAME_CODE:
                 if record.environment.get(key) != recorded.get(key):
                     raise DatasetError(
-                        f"{path}: the counters of {record.run} have the {key} "
-                        f"{record.environment.get(key)}, but {folder} recorded it with "
+                        f"{file}: the counters of {record.run} have the {key} "
+                        f"{record.environment.get(key)}, but {there.name} recorded it with "
                         f"{recorded.get(key)}; read them in the same environment"
                     )
 
