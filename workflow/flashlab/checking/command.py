@@ -6,6 +6,7 @@ import difflib
 import itertools
 import os
 import re
+import signal
 import sys
 import tempfile
 import textwrap
@@ -47,10 +48,8 @@ _STEP = re.compile(rb"^def attention\(\s*q\b", re.MULTILINE)
 """The beginning of a step of the ladder; a kernel of attention takes qkv."""
 
 Case = tuple[str, Shape]
-"""One comparison to make: the dtype and the shape."""
-
 Outcome = Mapping[str, Any]
-"""What came of it, as `flashlab.checking.worker.follow` says."""
+"""A comparison to make, by dtype and shape, and what came of it (`checking.worker.follow`)."""
 
 Grid = tuple[Sequence[str], dict[str, Sequence[int]], Sequence[str]]
 """Dtypes, usual sizes by their names, and shapes."""
@@ -70,14 +69,13 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
         if not path.is_file():
             raise ImplementationError(f"there is no file {name}")
         return path, LADDER if _STEP.search(path.read_bytes()) else ATTENTION
-    known = [(implementations_of(benchmark), benchmark) for benchmark in (ATTENTION, LADDER)]
-    for implementations, benchmark in known:
+    known = [implementations_of(ATTENTION), implementations_of(LADDER)]
+    for benchmark, implementations in zip((ATTENTION, LADDER), known, strict=True):
         if name in implementations:
             return implementations[name].path, benchmark
-    every = [names for names, _ in known]
-    close = difflib.get_close_matches(name, itertools.chain(*every), 1)
+    close = difflib.get_close_matches(name, itertools.chain(*known), 1)
     meant = f" (did you mean {close[0]}?)" if close else ""
-    raise ImplementationError(describe_unknown(name, meant, *every))
+    raise ImplementationError(describe_unknown(name, meant, *known))
 
 
 @contextmanager
@@ -98,22 +96,21 @@ def _answer(child: Child, seconds: float, trace: str, kernel: Path) -> Outcome:
     Of a crash, the fault handler's traceback in the file `trace` is shown to its last line about
     the kernel.
     """
+    ended = {"status": "error", "fatal": True}
     try:
         if (message := child.answer(seconds)) is not None:
             return message
     except TimeoutError:
         said = f"timed out after {seconds:g} s; --timeout SECONDS allows more"
-        return {"status": "error", "message": said, "fatal": True}
+        return {**ended, "message": said}
     status = child.wait() or 0
     said = f"the kernel ended its process with status {status}"
     if status < 0:
-        name = signal_name(status)
-        memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
-        said = f"crashed: ended by signal {name}{memory}"
+        memory = ", perhaps for lack of memory" if status == -signal.SIGKILL else ""
+        said = f"crashed: ended by signal {signal_name(status)}{memory}"
     lines = Path(trace).read_text(errors="replace").splitlines()
     own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line] or [0]
-    shown = "\n".join(lines[: own[-1] + 1])
-    return {"status": "error", "message": said, "traceback": shown, "fatal": True}
+    return {**ended, "message": said, "traceback": "\n".join(lines[: own[-1] + 1])}
 
 
 def check(
@@ -142,10 +139,9 @@ def check(
                     if failed := _answer(child, seconds, trace.name, kernel):
                         said = f"{name} cannot be imported: {failed['message']}".strip()
                         raise KernelError(f"{said}\n{failed.get('traceback', '')}".strip())
-                is_usable = True
-                while left and is_usable:
+                outcome: Outcome = {}
+                while left and not outcome.get("fatal"):
                     outcome = _answer(child, timeout_s, trace.name, kernel)
-                    is_usable = not outcome.get("fatal")
                     yield left.pop(0), outcome
             finally:
                 child.kill()
@@ -185,8 +181,7 @@ def _cases(
         with suppress(ImplementationError):  # the check says what is wrong with it
             takes = {*read_kernel_file(kernel).takes}
         every = [shape for shape in every if shape.beyond <= takes]
-    asked = dict.fromkeys(dtypes or grid_dtypes)
-    return [(dtype, shape) for dtype in asked for shape in dict.fromkeys(every)]
+    return [*dict.fromkeys(itertools.product(dtypes or grid_dtypes, every))]
 
 
 def aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
@@ -196,13 +191,13 @@ def aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _row(dtype: str, shape: str, outcome: Outcome) -> list[str]:
+def _row(case: Case, outcome: Outcome) -> list[str]:
     """The cells of a case."""
     errors = (outcome.get("errors", {}).get(name) for name in ("out", "dqkv"))
     cells = ["–" if error is None else f"{error:.1e}" for error in errors]
-    tolerance = f"{outcome['tolerance']:.0e}" if "tolerance" in outcome else "–"
+    cells.append(f"{outcome['tolerance']:.0e}" if "tolerance" in outcome else "–")
     message = f": {outcome['message']}" if outcome["message"] else ""
-    return [dtype, shape, *cells, tolerance, outcome["status"] + message]
+    return [case[0], shape_text(case[1]), *cells, outcome["status"] + message]
 
 
 def check_kernel(
@@ -210,12 +205,9 @@ def check_kernel(
 ) -> int:
     """Check an implementation by its NAME or file, on its grid or given shapes; 0 if all passed.
 
-    1 if a case did not. The device is claimed meanwhile. The first traceback is shown under its
-    case; later ones are not. With `fail_fast` it stops at the first case that did not pass.
-
-    Raises:
-        UsageError: there is no such implementation, or a shape is malformed.
-        KernelError: the file cannot be imported or has no ``attention``.
+    1 if a case did not. The device is claimed meanwhile. Only the first traceback is shown. With
+    `fail_fast` it stops at the first case that did not pass. Raises UsageError, as there is no such
+    implementation or a shape is malformed, and what `check` raises.
     """
     device = machine.detect_device("auto")
     try:
@@ -230,17 +222,16 @@ def check_kernel(
         heads = ("dtype", "shape", "out", "dqkv", "tolerance", "status")
         print(aligned(heads, widths), flush=True)
         with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
-            for (dtype, shape), outcome in outcomes:
-                status, text = outcome["status"], shape_text(shape)
-                print(aligned(_row(dtype, text, outcome), widths), flush=True)
+            for case, outcome in outcomes:
+                dtype, text, *_ = row = _row(case, outcome)
+                print(aligned(row, widths), flush=True)
                 if not traceback and (traceback := outcome.get("traceback", "")):
                     print(textwrap.indent(traceback, "    "), flush=True)
-                statuses[status] += 1
+                statuses[status := outcome["status"]] += 1
                 failed += [] if status in PASSED else [f"failed: {dtype} {text}: {status}"]
                 if failed and fail_fast:
                     break
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-    left = len(cases) - statuses.total()
-    print(f"{statuses.total()} cases: {counts}" + (f"; {left} not checked" if left else ""))
-    print(*failed, sep="\n", end="\n" if failed else "")
+    left = len(cases) - (done := statuses.total())
+    print(f"{done} cases: {counts}" + f"; {left} not checked" * bool(left), *failed, sep="\n")
     return int(bool(failed))

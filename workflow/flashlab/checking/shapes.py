@@ -54,10 +54,8 @@ def parse_shapes(text: str, **usual: Sequence[int]) -> list[Shape]:
 
     The letters are those of the lab: B batch_size, N seq_len, H num_heads, and D head_dim or
     E emb_dim, in any order; KV num_kv_heads, or H_kv as runs are named, is H where it is left out.
-    Another size takes each of the values that are `usual` by its name, and the mask both.
-
-    Raises:
-        ShapeError: the text is malformed; the message shows the form.
+    Another size takes each of the values that are `usual` by its name, and the mask both. Raises
+    ShapeError, with the form, where the text is malformed.
     """
     try:
         given, shapes = _parts(text), dict[Shape, None]()  # where E is given, D has no say

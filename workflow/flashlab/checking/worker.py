@@ -35,10 +35,10 @@ SEED = 0
 """Seeds every case, so that a failed case has the same inputs when it is repeated."""
 
 
-def _kernel_traceback(error: BaseException, kernel: Path) -> str:
+def _kernel_traceback(error: BaseException, file: str) -> str:
     """The exception as Python prints it, starting at the kernel's first frame, if any."""
     start = error.__traceback__
-    while start is not None and start.tb_frame.f_code.co_filename != str(kernel):
+    while start is not None and start.tb_frame.f_code.co_filename != file:
         start = start.tb_next
     if start is not None or isinstance(error, SyntaxError):
         error = error.with_traceback(start)
@@ -55,26 +55,20 @@ def _device_is_lost(device: str) -> bool:
     return False
 
 
-def _check_form(kernel: ModuleType, shape: Shape, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare one form of the inputs; repeat each pass as before a timing, and compare again."""
-    attention = attention_of(kernel, run["inputs"], shape)
-    given, calls = (shape, run["dtype"], run["device"], run["inputs"]), 0
-    compared = gate.check_correctness(attention, *given)
-    for _, timed in measure.passes(kernel, run):
-        timed.warm_up_seconds = 0
-        warm_up(timed, run["device"])
-        with right_before(timed.calls + 1):
-            check_held(timed, run["device"])
-        calls += timed.calls
-    measure.check_again(kernel, run, calls)
-    return compared
-
-
 def _check_attention(kernel: ModuleType, dtype: str, shape: Shape, device: str) -> dict[str, Any]:
-    """Each form of the inputs that the kernel takes; the comparison with the largest error."""
-    run = {**asdict(shape), "dtype": dtype, "device": device}
-    forms = ({**run, "inputs": form} for form in forms_of(kernel, shape))
-    checked = [_check_form(kernel, shape, each) for each in forms]
+    """Compare each form of the inputs; repeat each pass as before a timing, and compare again."""
+    checked = list[dict[str, Any]]()
+    for form in forms_of(kernel, shape):
+        run, calls = {**asdict(shape), "dtype": dtype, "device": device, "inputs": form}, 0
+        attention = attention_of(kernel, form, shape)
+        checked.append(gate.check_correctness(attention, shape, dtype, device, form))
+        for _, timed in measure.passes(kernel, run):
+            timed.warm_up_seconds = 0
+            warm_up(timed, device)
+            with right_before(timed.calls + 1):
+                check_held(timed, device)
+            calls += timed.calls
+        measure.check_again(kernel, run, calls)
     return max(checked, key=lambda compared: max(compared["errors"].values()))
 
 
@@ -97,21 +91,14 @@ def _check_step(kernel: ModuleType, dtype: str, shape: Shape, device: str) -> di
 
 
 def _outcome(
-    kernel: ModuleType,
-    is_step: bool,
-    dtype: str,
-    shape: Shape,
-    device: str,
-    path: Path,
-    relied: Any,
+    kernel: ModuleType, is_step: bool, dtype: str, shape: Shape, device: str, relied: Any
 ) -> dict[str, Any]:
     """One comparison, as `follow` sends it; whatever the kernel raises is an outcome.
 
     What is `relied` on must be as it was before the kernel's import (`relied_on`).
     """
     torch.manual_seed(SEED)
-    tolerance = ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[dtype]
-    said: dict[str, Any] = {"tolerance": tolerance}
+    said = {"tolerance": ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[dtype]}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -121,9 +108,9 @@ def _outcome(
             refuse_replaced(relied)
         except BaseException as error:  # the kernel is third-party code, and may call sys.exit
             status, message = describe_failure(error, [str(warning.message) for warning in caught])
-            shown = _kernel_traceback(error, path) if status == "error" else ""
-            said |= {"status": status, "message": message.strip().partition("\n")[0]}
-            return {**said, "traceback": shown, "fatal": _device_is_lost(device)}
+            shown = _kernel_traceback(error, str(kernel.__file__)) if status == "error" else ""
+            ended = {"status": status, "message": message.strip().partition("\n")[0]}
+            return {**said, **ended, "traceback": shown, "fatal": _device_is_lost(device)}
     heads = shape.batch_size * shape.num_heads
     some = compared.get("heads", compared.get("batches", heads))
     part = f"compared {some} of {heads} heads, some of every batch" if some < heads else ""
@@ -145,18 +132,18 @@ def follow(
     exception's `traceback`, and whether it is `fatal`: this process is of no more use. The kernel
     is in `file`; the traceback of a crash goes to the file `trace`.
     """
-    path, benchmark = Path(file), find_benchmark(name)
     with open(trace, "wb") as traced:
         faulthandler.enable(traced, all_threads=False)
         send(channel, {})
         relied = relied_on()
         try:
-            kernel = load_kernel(path)
+            kernel = load_kernel(Path(file))
         except BaseException as error:
-            return send(channel, {"message": "", "traceback": _kernel_traceback(error, path)})
+            return send(channel, {"message": "", "traceback": _kernel_traceback(error, file)})
         if not callable(getattr(kernel, "attention", None)):
-            return send(channel, {"message": f"it has no function {benchmark.entry_point}"})
+            needed = find_benchmark(name).entry_point
+            return send(channel, {"message": f"it has no function {needed}"})
         send(channel, {})
         for dtype, shape in cases:
-            given = (name == "ladder", dtype, Shape(**shape), device)
-            send(channel, _outcome(kernel, *given, path, relied))
+            given = dtype, Shape(**shape), device
+            send(channel, _outcome(kernel, name == "ladder", *given, relied))
