@@ -9,22 +9,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from waiting import PATIENCE, wait_until
 
-from flashlab.forks import (
-    Child,
-    Server,
-    forked,
-    has_ended,
-    hold_gpus,
-    open_devices,
-    signal_name,
-)
+from flashlab.forks import Child, Server, forked, has_ended, hold_gpus, open_devices
 from flashlab.plan.watching import WORKFLOW_PID
 
 FUNCTIONS = """
@@ -52,17 +43,15 @@ def leave(path, channel):
     tell(path, left.pid)
     os._exit(0)
 """
-CALLER = (
-    "import os, sys, test_forks; test_forks.call_and_wait(sys.argv[1], *map(int, sys.argv[2:]))"
-)
+CALLER = "import sys, test_forks; test_forks.call_and_wait(sys.argv[1], *map(int, sys.argv[2:]))"
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[Path]:
     """Functions to run, and a temporary folder with a longer path than a socket may have."""
     (tmp_path / "run_functions.py").write_text(FUNCTIONS)
-    search = f"{tmp_path}:{root / 'workflow'}:{root / 'tests'}"
-    monkeypatch.setenv("PYTHONPATH", search)
+    search = (tmp_path, root / "workflow", root / "tests")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, search)))
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as temporary:
         long = Path(temporary, "x" * 120)
         long.mkdir()
@@ -74,9 +63,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> Itera
 def begin(function: str, argument: object, serves: int | None = None, **more: str) -> Child:
     """Start one of `FUNCTIONS`, forked by the server of a process if it has one."""
     server = Server(serves, os.environ, ()) if serves else None
-    environment = {**os.environ, **more}
     log = Path(tempfile.gettempdir(), "said")
-    given = environment, log, server, ("wave", "nobody_has_it")
+    given = {**os.environ, **more}, log, server, ("wave", "nobody_has_it")
     return Child(f"run_functions:{function}", [argument], *given)
 
 
@@ -90,9 +78,9 @@ def serves(request: pytest.FixtureRequest, workflow: subprocess.Popen[bytes]) ->
     return workflow.pid if request.param == "warm" else None
 
 
-@pytest.mark.parametrize(("how", "status"), [(0, 0), (3, 3), (-9, -9), (-11, -11)])
-def test_a_run_answers_and_its_end_is_told(serves: int | None, how: int, status: int) -> None:
-    child = begin("end", how, serves, WORD="a word")
+@pytest.mark.parametrize("status", [0, 3, -signal.SIGKILL])
+def test_a_run_answers_and_its_end_is_told(serves: int | None, status: int) -> None:
+    child = begin("end", status, serves, WORD="a word")
     said = child.answer(PATIENCE)
     assert said == {"loaded": serves is not None, "word": "a word"}
     assert child.wait(0.01) is None
@@ -112,7 +100,7 @@ def written(path: Path) -> list[psutil.Process]:
     return [psutil.Process(int(number)) for number in path.read_text().split()]
 
 
-def gone(processes: list[psutil.Process]) -> None:
+def gone(*processes: psutil.Process) -> None:
     wait_until(lambda: all(map(has_ended, processes)), "their end")
 
 
@@ -134,61 +122,53 @@ def test_what_a_run_leaves_behind_is_ended_and_named(serves: int | None, folder:
     child.kill()
 
 
-@contextmanager
-def caller(folder: Path, *serves: int) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A caller in a process of its own, whose run hangs."""
-    pids = folder / "pids"
-    command = [sys.executable, "-c", CALLER, str(pids), *map(str, serves)]
-    with subprocess.Popen(command) as process:
-        yield process, pids
-        process.kill()
-        process.wait(PATIENCE)
-
-
 def test_a_run_dies_with_its_killed_caller(serves: int | None, folder: Path) -> None:
-    with caller(folder, *filter(None, [serves])) as (process, pids):
+    pids = folder / "pids"
+    command = [sys.executable, "-c", CALLER, str(pids), *([str(serves)] if serves else [])]
+    with subprocess.Popen(command) as caller:
         processes = written(pids)
-        process.kill()
-        process.wait(PATIENCE)
-        gone(processes)
+        caller.kill()
+    gone(*processes)
 
 
 def test_a_run_dies_with_its_killed_keeper(serves: int | None, folder: Path) -> None:
     child = begin("hang", str(folder / "pids"), serves)
-    run, _ = processes = written(folder / "pids")
+    run, started = written(folder / "pids")
     os.kill(run.ppid(), signal.SIGKILL)
     assert child.wait(PATIENCE) == -signal.SIGKILL
-    gone([run])
+    gone(run)
     child.kill()
-    processes[1].kill()
+    started.kill()
 
 
-def test_a_server_ends_with_its_call_and_is_this_users_alone(
-    workflow: subprocess.Popen[bytes], folder: Path
+def test_a_server_is_this_users_alone_and_ends_with_its_call(
+    workflow: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Where its folder is not, a run starts in a new interpreter."""
     server = Server(workflow.pid, os.environ, ())
+    folder = server.path.parent
+    folder.mkdir(0o755)
+    child = begin("end", 0, workflow.pid)
+    assert "is not this user's alone" in capsys.readouterr().err and not child.is_warm
+    child.kill()
+    folder.rmdir()
     connection = server.connect()
     assert connection is not None
-    assert stat.S_IMODE(server.path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     connection.close()
     workflow.kill()  # and not reaped, as a shell leaves it
-    wait_until(lambda: not server.path.parent.exists(), "the end of the server")
-
-
-def test_without_its_server_a_run_starts_in_a_new_interpreter(
-    workflow: subprocess.Popen[bytes], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Server(workflow.pid, os.environ, ()).path.parent.mkdir(0o755)
-    child = begin("end", 0, workflow.pid)
-    assert "is not this user's alone" in capsys.readouterr().err
-    assert not child.is_warm
-    child.kill()
+    wait_until(lambda: not folder.exists(), "the end of the server")
 
 
 def test_nonsense_at_its_socket_and_a_killed_server_stop_nobody(
     workflow: subprocess.Popen[bytes],
 ) -> None:
     server = Server(workflow.pid, os.environ, ())
+
+    def serves(process: psutil.Process) -> bool:
+        named = str(server.path) in (process.info["cmdline"] or ())
+        return named and os.getsid(process.pid) == process.pid
+
     for _ in range(2):
         nonsense = server.connect()
         assert nonsense is not None
@@ -197,30 +177,21 @@ def test_nonsense_at_its_socket_and_a_killed_server_stop_nobody(
         child = begin("end", 0, workflow.pid)
         assert child.is_warm
         child.kill()
-        (process,) = (p for p in psutil.process_iter(["cmdline"]) if is_server(p, server))
+        (process,) = filter(serves, psutil.process_iter(["cmdline"]))
         process.kill()
         process.wait(PATIENCE)
 
 
-def is_server(process: psutil.Process, server: Server) -> bool:
-    named = str(server.path) in (process.info["cmdline"] or ())
-    return named and os.getsid(process.pid) == process.pid
-
-
-def test_a_fork_of_this_process_dies_with_it(folder: Path) -> None:
+def test_a_fork_of_this_process_dies_with_it() -> None:
     code = (
         "import os, time; from flashlab.forks import forked\n"
         "print(forked(time.sleep, 600).pid, flush=True); os._exit(0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
-    wait_until(lambda: not psutil.pid_exists(int(done.stdout)), "its end")
+    pid = int(subprocess.check_output([sys.executable, "-c", code]))
+    wait_until(lambda: not psutil.pid_exists(pid), "its end")
     process = forked(sys.exit, 3)
     process.join()
     assert process.exitcode == 3
-
-
-def test_signals_have_names() -> None:
-    assert [signal_name(-9), signal_name(-40)] == ["SIGKILL", "40"]
 
 
 def test_what_holds_the_gpus_ends_with_the_server_however_that_ends(
@@ -237,10 +208,9 @@ def test_what_holds_the_gpus_ends_with_the_server_however_that_ends(
         holding = psutil.Process(int(pid.read_text()))
         assert not has_ended(holding)
         server.kill()
-        gone([holding])
+        gone(holding)
     monkeypatch.setenv("PATH", str(folder / "nowhere"))
-    assert hold_gpus() is None
-    assert open_devices() == []
+    assert (hold_gpus(), open_devices()) == (None, [])
 
 
 JOB = (
