@@ -1,7 +1,9 @@
+"""The tables of an experiment: what of its records becomes a number, and what never does."""
+
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,8 @@ from planted.records import counters_of, record_of
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import (
-    METRIC_COLUMNS,
-    PROCESSES_DIFFER,
-    RUN_COLUMNS,
-    SAMPLE_COLUMNS,
-    TABLES,
-    Runs,
-    run_keys,
-)
-from flashlab.analysis.tables import metric_rows, read_runs, run_rows, write_tables
+from flashlab.analysis.experiment import PROCESSES_DIFFER
+from flashlab.analysis.tables import metric_rows, read_runs, run_rows
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
@@ -32,9 +26,7 @@ from flashlab.runs import Run
 from flashlab.statistics import Estimate, median_interval
 
 Planned = Callable[..., dict[str, Any]]
-Rows = dict[str, dict[str, Any]]
 FORWARD = tuple(0.001 + 0.00001 * i for i in range(11))
-BACKWARD = (0.0025,) * 11
 TIMES = ("forward_time", "backward_time", "forward_backward_time")
 
 
@@ -43,154 +35,79 @@ def runs_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return list(run_rows(read_runs(plan, plan), plan["sources"]))
 
 
-def metrics_of(plan: dict[str, Any], implementation: str = "Flash2") -> Rows:
-    """The rows of the metric table for one implementation, by metric."""
-    rows = metric_rows(read_runs(plan, plan))
-    return {row["metric"]: row for row in rows if row["implementation"] == implementation}
+def metrics_of(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rows of the metric table, by metric."""
+    return {row["metric"]: row for row in metric_rows(read_runs(plan, plan))}
 
 
-@pytest.fixture
-def failed(run: Run) -> Run:
-    return replace(run, implementation="Pytorch")
-
-
-@pytest.fixture
-def plan(run: Run, failed: Run, planned: Planned) -> dict[str, Any]:
-    warnings = ({"code": "drift", "metric": "forward_time", "share": 0.1},)
-    return planned(
-        [
-            record_of(run, forward=FORWARD, backward=BACKWARD, warnings=warnings),
-            record_of(failed, "oom", message='no room, "at all"\n頭數'),
-        ]
-    )
+def processes(run: Run, *factors: float, **fields: Any) -> list[Record]:
+    """The records of a run whose forward pass takes so many times as long in each process."""
+    return [
+        record_of(run, forward=[f * s for s in FORWARD], sources={"process": i}, **fields)
+        for i, f in enumerate(factors)
+    ]
 
 
 def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
-    plan: dict[str, Any], run: Run
+    run: Run, planned: Planned
 ) -> None:
-    found = metrics_of(plan)
+    found = metrics_of(planned(processes(run, 1.0)))
     forward, backward, both = (found[name] for name in TIMES)
     rate, flops = found["forward_rate"], costs.flops(Shape.of(run))["forward"]
     assert (forward["value"], forward["unit"]) == (pytest.approx(1.05), "ms")
     assert (forward["low"], forward["high"]) == pytest.approx((1.01, 1.09), abs=0.002)
+    assert (forward["samples"], forward["stopped"]) == (11, "interval")
     assert (rate["value"], rate["unit"]) == (pytest.approx(flops / 1.05e-3 / 1e9), "GFLOP/s")
     assert rate["low"] == pytest.approx(flops / (forward["high"] / 1e3) / 1e9)
-    assert rate["high"] == pytest.approx(flops / (forward["low"] / 1e3) / 1e9)
-    assert (rate["samples"], rate["stopped"]) == (11, None)
-    assert forward["GFLOP"] == flops / 1e9
-    assert (forward["samples"], forward["stopped"]) == (11, "interval")
     assert backward["low"] == backward["value"] == backward["high"] == 2.5
     assert both["value"] == pytest.approx(1.05 + 2.5)
-    assert both["low"] < both["value"] < both["high"]
-
-
-def test_the_white_space_of_a_record_changes_no_table(plan: dict[str, Any]) -> None:
-    """A report attaches records without it, and its tables must follow from these."""
-    before = runs_of(plan), metrics_of(plan)
-    for entry in plan["records"]:
-        path = Path(entry["path"])
-        path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=7), "utf-8")
-    assert (runs_of(plan), metrics_of(plan)) == before
 
 
 def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
-    plan: dict[str, Any], failed: Run
+    run: Run, planned: Planned
 ) -> None:
-    (row,) = [row for row in runs_of(plan) if row["implementation"] == "Pytorch"]
-    assert row["message"] == 'no room, "at all"\n頭數'
-    found = metrics_of(plan, "Pytorch")
+    plan = planned([record_of(run, "oom", message='no room, "at all"\n頭數')])
+    assert runs_of(plan)[0]["message"] == 'no room, "at all"\n頭數'
+    found = metrics_of(plan)
     assert list(found) == [metric.name for metric in ATTENTION.having(()).metrics]
     for row in found.values():
         assert row["status"] == "oom"
         assert {row[column] for column in ("value", "low", "high", "samples")} == {None}
-    for name in ("forward", "backward"):
-        assert found[f"{name}_time"]["GFLOP"] == costs.flops(Shape.of(failed))[name] / 1e9
 
 
-def test_a_record_that_was_measured_with_another_source_is_marked(
-    run: Run, planned: Planned
+@pytest.mark.parametrize(
+    ("fields", "column", "value"),
+    [
+        ({"sources": {"implementation_digest": "b" * 64}}, "source_changed", True),
+        ({"sources": {"implementation_digest": "a" * 64}}, "source_changed", False),
+        ({}, "source_changed", False),
+        ({"environment": {"commit": "abc", "dirty": True}}, "commit", "abc-dirty"),
+        ({"environment": {"commit": "abc", "dirty": None}}, "commit", "abc"),
+    ],
+)
+def test_a_run_says_of_what_code_it_is(
+    run: Run, planned: Planned, fields: dict[str, Any], column: str, value: object
 ) -> None:
-    def marked(**sources: str) -> bool:
-        (row,) = runs_of(planned([record_of(run, sources=sources)]))
-        return bool(row["source_changed"])
-
-    assert marked(implementation_digest="b" * 64)
-    assert not marked(implementation_digest="a" * 64)
-    assert not marked()
+    record = record_of(run)
+    environment = {**record.environment, **fields.get("environment", {})}
+    (row,) = runs_of(planned([replace(record, **{**fields, "environment": environment})]))
+    assert row[column] == value
 
 
 @pytest.mark.parametrize(("key", "said"), [("path", "was asked for"), ("sha256", "sha256")])
 def test_the_record_of_another_run_or_manifest_makes_no_table(
-    plan: dict[str, Any], key: str, said: str
+    run: Run, planned: Planned, key: str, said: str
 ) -> None:
+    plan = planned([record_of(run), record_of(replace(run, implementation="Pytorch"))])
     first, second = plan["records"]
     first[key] = second["path"] if key == "path" else "0" * 64
     with pytest.raises(RecordError, match=said):
         read_runs(plan, plan)
 
 
-def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_path: Path) -> None:
-    x = read_runs(plan, plan)
-    write_tables(x, plan["sources"], tmp_path)
-    (measured,) = (each for each in x.runs if each.status == "ok")
-    samples = [
-        {**measured.run.to_row(), "process": 0, "metric": name, "index": index, "value": value}
-        for name, found in measured.with_numbers[0].metrics.items()
-        for index, value in enumerate(found.samples)
-    ]
-    rows_of = {"runs": runs_of(plan), "metrics": list(metric_rows(x)), "samples": samples}
-    keys, derived = run_keys(ATTENTION), [p.name for p in ATTENTION.parameters if p.derive]
-    columns_of = {
-        "runs": (*keys, *derived, *RUN_COLUMNS),
-        "metrics": (*keys, *METRIC_COLUMNS),
-        "samples": (*keys, *SAMPLE_COLUMNS),
-    }
-    assert set(columns_of) == set(TABLES)
-    for name, columns in columns_of.items():
-        found = pd.read_csv(tmp_path / f"{name}.csv", dtype=str, keep_default_na=False)
-        assert tuple(found) == columns
-        digits = 9 if name == "samples" else 12
-        for read, row in zip(found.to_dict("records"), rows_of[name], strict=True):
-            for column in columns:
-                cell = row[column]
-                written = f"{cell:.{digits}g}" if isinstance(cell, float) else str(cell)
-                written = written.lower() if isinstance(cell, bool) else written
-                assert read[column] == ("" if cell is None else written), column
-
-
-@pytest.mark.parametrize(("dirty", "commit"), [(True, "abc-dirty"), (False, "abc"), (None, "abc")])
-def test_a_run_measured_with_uncommitted_changes_says_so(
-    run: Run, planned: Planned, dirty: bool | None, commit: str
-) -> None:
-    record = record_of(run)
-    environment = {**record.environment, "commit": "abc", "dirty": dirty}
-    (row,) = runs_of(planned([replace(record, environment=environment)]))
-    assert row["commit"] == commit
-
-
-# Several processes of a run
-
-
-def times(factor: float) -> dict[str, tuple[float, ...]]:
-    return {"forward": tuple(factor * seconds for seconds in FORWARD), "backward": BACKWARD}
-
-
-def replicated(run: Run, *factors: float) -> list[Record]:
-    """The records of a run whose forward pass takes so many times as long in each process."""
-    return [
-        record_of(run, **times(factor), sources={"process": process})
-        for process, factor in enumerate(factors)
-    ]
-
-
-def experiment_of(folder: Path, records: list[Record]) -> Runs:
-    """The experiment of these records."""
-    planter = Planter(folder)
-    return planter.write_plan(records)
-
-
 def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: Planned) -> None:
-    plan = planned(replicated(run, 1.0, 1.02, 1.05))
+    """And comparisons have the values of the table."""
+    plan = planned(processes(run, 1.0, 1.02, 1.05))
     assert [row["process"] for row in runs_of(plan)] == [0, 1, 2]
     found = metrics_of(plan)
     forward, rate = found["forward_time"], found["forward_rate"]
@@ -200,15 +117,10 @@ def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: 
     alone = median_interval([1e3 * seconds for seconds in FORWARD])
     assert (forward["low"], forward["high"]) == pytest.approx((alone.low, 1.05 * alone.high))
     assert rate["high"] / rate["value"] == pytest.approx(forward["value"] / forward["low"])
-    assert found["forward_backward_time"]["deviation"] > 0
-
-
-def test_comparisons_have_the_value_of_the_table(run: Run, planned: Planned) -> None:
-    plan = planned(replicated(run, 1.0, 1.02, 1.05))
     estimates = Estimates([read_runs(plan, plan)])
     for name in TIMES:
-        (found,) = estimates.of(ATTENTION.metric(name)).values()
-        assert found.median == pytest.approx(metrics_of(plan)[name]["value"], rel=1e-7), name
+        (estimate,) = estimates.of(ATTENTION.metric(name)).values()
+        assert estimate.median == pytest.approx(found[name]["value"], rel=1e-7), name
 
 
 @pytest.mark.parametrize(
@@ -221,14 +133,11 @@ def test_comparisons_have_the_value_of_the_table(run: Run, planned: Planned) -> 
     ],
 )
 def test_processes_that_end_differently_are_a_warning(
-    run: Run, tmp_path: Path, statuses: Any, status: str
+    run: Run, planter: Planter, statuses: Sequence[str], status: str
 ) -> None:
-    records = [
-        record_of(run, each, sources={"process": process}) for process, each in enumerate(statuses)
-    ]
-    (measured,) = experiment_of(tmp_path, records).runs
-    assert measured.status == status
-    assert {metric["status"] for metric in measured.rows.values()} == {status}
+    records = [record_of(run, each, sources={"process": i}) for i, each in enumerate(statuses)]
+    (measured,) = planter.records(records).runs
+    assert {measured.status, *(row["status"] for row in measured.rows.values())} == {status}
     codes = [warning["code"] for warning in measured.warnings]
     assert codes == ([] if len(set(statuses)) == 1 else [PROCESSES_DIFFER])
     if status == "ok":
@@ -239,16 +148,11 @@ def test_processes_that_end_differently_are_a_warning(
 def test_where_processes_differ_in_an_exact_value_the_worst_counts(
     run: Run, planned: Planned, least: float, is_told: bool
 ) -> None:
-    records = [
-        record_of(run, peak=peak, sources={"process": process})
-        for process, peak in enumerate((least, 12.0, least))
-    ]
+    peaks = enumerate((least, 12.0, least))
+    records = [record_of(run, peak=peak, sources={"process": i}) for i, peak in peaks]
     peak = metrics_of(planned(records))["peak_memory"]
     ends = (least, 12.0) if is_told else (None, None)
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, *ends)
-
-
-# Counters
 
 
 @pytest.mark.parametrize("key", ["device_name", "provider"])
@@ -257,17 +161,8 @@ def test_counters_of_another_device_or_code_are_left_out(
 ) -> None:
     record = record_of(run)
     counters = counters_of(record, environment={**record.environment, key: "other"})
-    rows = metrics_of(planned([record], counters=[counters]))
-    assert len(rows) == len(ATTENTION.having(()).metrics)
-
-
-# Rates that cannot be
-
-
-def ceilings(rate: float, name: str = "Abacus") -> Ceilings:
-    """Those of a device whose matrix products of any dtype do so many operations a second."""
-    product = Ceiling(rate / 1e3, Estimate(1.0, 1, None))
-    return Ceilings(name, dict.fromkeys(("float16", "float32"), product), product)
+    found = metrics_of(planned([record], counters=[counters]))
+    assert len(found) == len(ATTENTION.having(()).metrics)
 
 
 @pytest.mark.parametrize(
@@ -281,22 +176,30 @@ def test_a_rate_far_beyond_the_ceiling_makes_a_run_implausible_and_keeps_its_num
     planned: Planned, run: Run, device: str, share: float, status: str
 ) -> None:
     run = replace(run, device=device)
-    forward = ATTENTION.metric("forward_time")
-    assert forward.work is not None
-    ceiling = forward.work(run) / 1e-3 / share
-    records = [
-        record_of(run, forward=[0.001] * 12, backward=[1.0] * 12),
-        record_of(run, forward=[1.0] * 12, backward=[1.0] * 12, sources={"process": 1}),
-    ]
-    plan = planned(records)
-    x = read_runs(plan, plan, ceilings(ceiling))
-    rows = list(run_rows(x, plan["sources"]))
-    assert [row["status"] for row in rows] == [status, "ok"]
-    metrics = list(metric_rows(x))
-    assert {row["status"] for row in metrics} == {status} and all(row["value"] for row in metrics)
-    found = [{"code": "implausible", "metric": "forward_time", "share": pytest.approx(share)}] * (
-        status == "implausible"
+    plan = planned(
+        [
+            record_of(run, forward=[0.001] * 12, backward=[1.0] * 12),
+            record_of(run, forward=[1.0] * 12, backward=[1.0] * 12, sources={"process": 1}),
+        ]
     )
-    assert json.loads(rows[0]["warnings"] or "[]") == found
-    for other in (ceilings(ceiling, "Slide rule"), None):
+    rate = costs.flops(Shape.of(run))["forward"] / share  # a ms, of 1,000 ms
+    product = Ceiling(rate, Estimate(1.0, 1, None))
+    known = Ceilings("Abacus", dict.fromkeys(("float16", "float32"), product), product)
+    x = read_runs(plan, plan, known)
+    rows, metrics = list(run_rows(x, plan["sources"])), list(metric_rows(x))
+    assert [row["status"] for row in rows] == [status, "ok"]
+    assert {row["status"] for row in metrics} == {status} and all(row["value"] for row in metrics)
+    found = {"code": "implausible", "metric": "forward_time", "share": pytest.approx(share)}
+    assert json.loads(rows[0]["warnings"] or "[]") == [found] * (status == "implausible")
+    for other in (replace(known, device_name="Slide rule"), None):
         assert read_runs(plan, plan, other).runs[0].status == "ok"
+
+
+def test_what_is_written_has_the_digits_and_words_of_a_spreadsheet(
+    run: Run, planter: Planter
+) -> None:
+    planter.records(processes(run, 1.0))
+    tables = {path.stem: pd.read_csv(path) for path in Path(planter.folder).rglob("*.csv")}
+    assert tables["samples"].value.tolist()[:3] == pytest.approx([1.0, 1.01, 1.02], rel=1e-8)
+    assert tables["runs"].causal.tolist() == [False] and tables["runs"].message.isna().all()
+    assert not tables["metrics"].set_index("metric").loc[[*TIMES], "value"].isna().any()

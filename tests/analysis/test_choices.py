@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -22,12 +21,8 @@ def table_of(planter: Planter, *settings: Times, **noise: Any) -> pd.DataFrame:
     """The comparisons of the times of `NAMES`, at a batch size for each of `settings`."""
     planted = []
     for batch, times in enumerate(settings, start=1):
-
-        def sizes(n: int, batch: int = batch) -> Mapping[str, int]:
-            return {"seq_len": n, "batch_size": batch}
-
         runs = dict(zip(NAMES, times, strict=True))
-        options = {"spread": 0.001, "sizes": sizes, **noise}
+        options = {"spread": 0.001, "sizes": {"batch_size": batch}, **noise}
         planted.append(planter.experiment(runs, f"of {batch}", **options))
     return comparisons(planted, Estimates(planted))
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from planted import ladder, training
 from planted.results import PlantedReport
-from story.planting import dataset_of_report
 
 from flashlab.analysis.frames import POOLED
 
@@ -16,8 +15,8 @@ from flashlab.analysis.frames import POOLED
 @pytest.mark.parametrize("report", [ladder.ON_GPU, training.REPORT], ids=["ladder", "training"])
 def test_every_row_of_the_tables_is_in_a_frame(report: PlantedReport, tmp_path: Path) -> None:
     """Failed runs too; a speed above 1 is better, whichever way the metric is; both directions."""
-    data = dataset_of_report(report, tmp_path)
-    metrics = pd.concat(map(pd.read_csv, tmp_path.glob("results/tables/*/metrics.csv")))
+    data = report.dataset(tmp_path)
+    metrics = pd.concat(map(pd.read_csv, tmp_path.glob("tables/*/metrics.csv")))
     known = data.values.index.get_level_values("metric") != "operations"
     assert known.sum() == (metrics.status == "ok").sum()
     assert len(data.runs) + len(data.failed) == metrics.metric.eq(metrics.metric.iat[0]).sum()

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from planted import ladder
 from story.breaking import counted
-from story.planting import dataset_of_report
 
 from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.training.declaration import TRAINING
@@ -188,7 +187,7 @@ def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst
 
 def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path: Path) -> None:
     device = find_device("NVIDIA H200")
-    data = dataset_of_report(ladder.ON_GPU, tmp_path)
+    data = ladder.ON_GPU.dataset(tmp_path)
     found = dict(across(data, ["en"]))  # of two counted steps there is no profile
     assert list(found) == ["clocks"] and device is not None
     names = {text.rsplit(" ", 1)[0] for text in texts_of(found["clocks"])}

@@ -12,7 +12,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from golden.texts import GOLDEN, Recorded, html_of
+from golden.texts import GOLDEN, Golden, html_of
 
 from flashlab.analysis.frames import Dataset, read_dataset
 from flashlab.figures.stage import draw_figures
@@ -56,8 +56,8 @@ def marks(node: ElementTree.Element) -> Iterator[str]:
 @pytest.mark.parametrize(
     "golden", [x for x in GOLDEN if x.name in ("cpu", "lab5")], ids=lambda golden: golden.name
 )
-def test_a_number_is_printed_alike_in_figures_and_tables(golden: Recorded) -> None:
-    with golden.results() as (_, home, ceilings):
+def test_a_number_is_printed_alike_in_figures_and_tables(golden: Golden) -> None:
+    with golden.results() as (home, ceilings):
         draw_figures(home, ceilings, home / "figures", home / "overview")
         data = read_dataset(home, ceilings)
         drawn = [text for x in sorted(home.rglob("*.svg")) for text in marks(_root(x))]

@@ -2,40 +2,44 @@
 
 A text is of a report in a language. Read it as a reader reads the report, and read the diff of a
 change: nothing else protects a sentence. It holds page one, the sections and the method, as the
-HTML page and the PDF have them; not the runs' own tables, versions, dates and ceilings. The
-verdicts of a dataset (`golden.verdicts`) hold no sentences: where one changes, the commit that
-renews it says why. Renew all, from the repository's root, with:
+HTML page and the PDF have them; not the runs' own tables, versions, dates and ceilings. Verdicts
+are the rows of a dataset's comparisons, ``experiment | compared | variant | metric | subject |
+reference | value | verdict | ratio``, the ratio to three digits, and without a value where it is
+pooled; where one changes, the commit that renews it says why. Of a dataset with many, a file holds
+how many of each metric have which verdict, and a digest of its rows, by experiment: `--unfold NAME`
+prints them. Renew all, from the repository's root, with:
 PYTHONPATH=tests python -m golden.texts
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
-from golden.verdicts import folded, verdicts_of
 from planted import ladder, training
 from planted.results import PlantedReport
+from tinyhtml5.parser import HTMLParser
 
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.config import Layer, read_layer
 from flashlab.files import read_json, write_json
 from flashlab.plan.make import make
-from flashlab.plan.plan_files import RECORDS
-from flashlab.plan.value import Plan
+from flashlab.plan.plan_files import CONFIG, RECORDS
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
-from flashlab.report.document import Report
 from flashlab.report.render import to_html
 from flashlab.story.stage import observe
 
@@ -50,206 +54,145 @@ VERDICTS = "verdicts"
 
 
 @dataclass(frozen=True)
-class Made:
-    """A report of which golden texts are taken: its HTML page, and its verdicts."""
+class Golden:
+    """A report of which texts and verdicts are kept: of a recorded dataset, or of planted records.
 
-    comparisons: Sequence[Mapping[str, str]]
-    html: str
-
-    def texts(self) -> dict[str, str]:
-        """The page's text, by language."""
-        return {language: read_text(self.html, language) for language in LANGUAGE_TAGS}
-
-    def verdicts(self) -> dict[str, str]:
-        """The verdicts, as their only file."""
-        return {VERDICTS: verdicts_of(self.comparisons)}
-
-    def files(self) -> dict[str, str]:
-        """All golden files of the report, by what is in them."""
-        return {**self.texts(), **self.verdicts()}
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The report of a recorded dataset: its configuration files, and what the call gives besides.
-
-    `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
-    `data` is the folder that holds the dataset, or an archive of it; `remark` are an author's
-    words, in ``remark.md``.
+    `base` is the planted report; or else the recorded one's configuration file, with `own` files
+    and `keys` of the call over it. `drawn` names its figures across experiments; whether they can
+    be drawn is tested elsewhere. `data` is the folder that holds the dataset, or an archive of it.
     """
 
     name: str
-    base: str
+    base: str | PlantedReport
     own: Sequence[str] = ()
     keys: Mapping[str, Any] = field(default_factory=lambda: {"dataset": "h200"})
     drawn: Sequence[str] = ()
     data: Path = ROOT / "data"
-    remark: str = ""
-
-    def make(self) -> Made:
-        """The report by the stages from the records on, without its pages."""
-        with self.results() as (_, home, ceilings):
-            return _made(_composed(home, ceilings), home)
 
     @contextmanager
-    def results(self) -> Iterator[tuple[Plan, Path, Path | None]]:
-        """A folder of its own with the results up to the observations, and the ceilings."""
+    def results(self) -> Iterator[tuple[Path, Path | None]]:
+        """A folder of its own with the results up to the observations; they, and the ceilings."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            if self.data.is_dir():
-                Path("data").symlink_to(self.data)
+            if isinstance(self.base, PlantedReport):
+                home, ceilings = Path("results", "local"), None
+                self.base.write(home, self.drawn)
             else:
-                shutil.unpack_archive(self.data, "data", filter="data")
-            if self.remark:
-                Path("remark.md").write_text(self.remark, encoding="utf-8")
-            plan = make(*self._layers())
-            _write_results(plan, self.drawn)
-            ceilings = Path(plan.ceilings) if plan.ceilings else None
-            yield plan, Path(plan.home), ceilings
+                home, ceilings = self._write(self.base)
+            yield home, ceilings
 
-    def _layers(self) -> tuple[Layer, list[Layer]]:
+    def _write(self, base: str) -> tuple[Path, Path | None]:
+        """Run the stages from the records to the observations, in the working directory."""
+        if self.data.is_dir():
+            Path("data").symlink_to(self.data)
+        else:
+            shutil.unpack_archive(self.data, "data", filter="data")
         own = [read_layer(ROOT / "config" / file) for file in self.own]
-        return read_layer(ROOT / "config" / self.base), [*own, Layer("--config", self.keys)]
+        layers = [*own, Layer("--config", self.keys)]
+        plan = make(read_layer(ROOT / "config" / base), layers)
+        home, ceilings = Path(plan.home), Path(plan.ceilings) if plan.ceilings else None
+        for name, document in plan.views.items():
+            if Path(name) == home / RECORDS:
+                # Nothing of the kernels' present sources, of which a report would tell.
+                document = {**document, "sources": {name: {} for name in document["sources"]}}
+            write_json(Path(name), document)
+        make_tables(home, ceilings, home / "tables")
+        observe(home, ceilings, home / OBSERVATIONS)
+        write_json(home / "overview" / "drawn.json", list(self.drawn))
+        return home, ceilings
+
+    def files(self) -> dict[str, str]:
+        """What is kept of the report, by what is in it: its texts, and its verdicts."""
+        with self.results() as (home, ceilings):
+            html = html_of(home, ceilings)
+            with home.joinpath(COMPARISONS).open(encoding="utf-8", newline="") as table:
+                rows = verdicts_of(csv.DictReader(table))
+        return {**{each: read_text(html, each) for each in LANGUAGE_TAGS}, VERDICTS: rows}
 
 
-@dataclass(frozen=True)
-class Planted:
-    """The report of planted records."""
-
-    name: str
-    report: PlantedReport
-    drawn: Sequence[str] = ()
-
-    def make(self) -> Made:
-        """The report by the stages from the records on; its pages are not laid out."""
-        with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            home = self.report.write(Path("results", "local"), self.drawn)
-            return _made(self.report.compose(home), home)
-
-
-GOLDEN: Sequence[Recorded | Planted] = (
-    Recorded("attention", "config.yaml", drawn=("strips",)),
-    Recorded("lab5", "config.yaml", own=("config.yaml",)),
-    Recorded("ladder", "ladder.yaml", drawn=("clocks", "profile")),
-    Recorded("training", "training.yaml"),
-    Recorded("cpu", "config.yaml", keys={"dataset": "cpu"}, data=FOLDER / "cpu.tar.xz"),
-    Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
-    Planted("simulated-ladder", ladder.SIMULATED),
-    Planted("planted-training", training.REPORT),
+GOLDEN = (
+    Golden("attention", "config.yaml", drawn=("strips",)),
+    Golden("lab5", "config.yaml", own=("config.yaml",)),
+    Golden("ladder", "ladder.yaml", drawn=("clocks", "profile")),
+    Golden("training", "training.yaml"),
+    Golden("cpu", "config.yaml", keys={"dataset": "cpu"}, data=FOLDER / "cpu.tar.xz"),
+    Golden("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
+    Golden("simulated-ladder", ladder.SIMULATED),
+    Golden("planted-training", training.REPORT),
 )
 """With all implementations, with the lab's two, of the other benchmarks, and of a CPU; of planted
 records a simulator, failures and disagreements."""
 
-H100 = {"dataset": "h100"}
-OTHER_RECORDED: Sequence[Recorded] = (
-    Recorded("h100-attention", "config.yaml", keys=H100),
-    Recorded("h100-ladder", "ladder.yaml", keys=H100),
-    Recorded("h100-training", "training.yaml", keys=H100),
+OTHER_RECORDED = tuple(
+    Golden(f"h100-{name}", f"{base}.yaml", keys={"dataset": "h100"})
+    for name, base in (("attention", "config"), ("ladder", "ladder"), ("training", "training"))
 )
 """The other recorded datasets, of which the verdicts alone are kept."""
 
 
-def _without_kernels_of_today(document: Any) -> Any:
-    """A plan that says nothing of the kernels' present sources, of which a report would tell."""
-    return {**document, "sources": {name: {} for name in document["sources"]}}
-
-
-def _write_results(plan: Plan, drawn: Sequence[str]) -> None:
-    """Run the stages from the records to the observations, in the working directory."""
-    home = Path(plan.home)
-    for name, document in plan.views.items():
-        is_of_records = Path(name) == home / RECORDS
-        write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
-    ceilings = Path(plan.ceilings) if plan.ceilings else None
-    make_tables(home, ceilings, home / "tables")
-    observe(home, ceilings, home / OBSERVATIONS)
-    write_json(home / "overview" / "drawn.json", list(drawn))
-
-
-def config_file(home: Path) -> Path:
-    """The resolved configuration."""
-    return home / "plan" / "config.json"
-
-
-def _composed(home: Path, ceilings: Path | None) -> Report:
-    config = read_json(config_file(home))
-    return compose(config, home, ceilings, read_remarks(config))
-
-
-def _made(report: Report, home: Path) -> Made:
-    """A report as the HTML of its PDF."""
-    with home.joinpath(COMPARISONS).open(encoding="utf-8", newline="") as table:
-        return Made([*csv.DictReader(table)], to_html(report))
-
-
 def html_of(home: Path, ceilings: Path | None) -> str:
     """The HTML of the PDF of results."""
-    return _made(_composed(home, ceilings), home).html
+    config = read_json(home / CONFIG)
+    return to_html(compose(config, home, ceilings, read_remarks(config)))
+
+
+COLUMNS = ("compared", "variant", "metric", "subject", "reference", "value", "verdict")
+
+
+def verdicts_of(comparisons: Iterator[dict[str, str]]) -> str:
+    """A row for each comparison, in the order of the table."""
+    rows = []
+    for row in comparisons:
+        cells = [row["experiment"] or "all", *(row[name] for name in COLUMNS)]
+        rows.append(" | ".join([*cells, f"{float(row['ratio']):.3g}\n"]))
+    return "".join(rows)
+
+
+def folded(rows: Sequence[str]) -> list[str]:
+    """For each experiment, its metrics' counts by verdict, and the digest of its rows."""
+    lines: list[str] = []
+    for experiment, group in groupby(rows, lambda row: row.partition(" | ")[0]):
+        own = [*group]
+        digest = hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
+        lines.append(f"{experiment} | {digest}")
+        cells = [row.split(" | ") for row in own]
+        counts = sorted(Counter((cell[3], cell[7]) for cell in cells).items())
+        lines += [f"  {metric} | {verdict} | {count}" for (metric, verdict), count in counts]
+    return lines
 
 
 # From HTML to text
 
-LEFT_OUT = frozenset({"facts"})
-"""Classes whose elements have versions, dates, or ceilings."""
+LEFT_OUT = "facts"
+"""The class of elements with versions, dates, or ceilings."""
 
 UNSEEN = frozenset({"head", "nav", "script", "style", "dialog", "svg"})
-VOID = frozenset({"meta", "link", "img", "br", "input"})
-LINES = frozenset({"p", "h1", "h2", "h3", "tr", "caption", "figcaption", "li", "dt", "dd"})
-CELLS = frozenset({"td", "th"})
-
-_SENTENCE = re.compile(r"(?<=[a-z0-9)\]%×”]\.) (?=[A-Z])|(?<=。)(?=.)")
+HEADINGS = {"h1": "# ", "h2": "## ", "h3": "### "}
+LINES = frozenset({*HEADINGS, "p", "tr", "caption", "figcaption", "li", "dt", "dd"})
+SENTENCE = re.compile(r"(?<=[a-z0-9)\]%×”]\.) (?=[A-Z])|(?<=。)(?=.)")
 
 
-class _Reader(HTMLParser):
-    """The lines of a page that are in a language or in none."""
-
-    def __init__(self, tag: str) -> None:
-        super().__init__()
-        self._tag = tag
-        self._skipping: list[str] = []
-        self._line = ""
-        self.lines: list[str] = []
-
-    def _is_left_out(self, element: str, attributes: Mapping[str, str | None]) -> bool:
-        classes = set((attributes.get("class") or "").split())
-        language = attributes.get("lang") if element != "html" else None
-        other = language not in (None, self._tag)
-        return element in UNSEEN or other or bool(classes & LEFT_OUT)
-
-    def handle_starttag(self, element: str, attrs: list[tuple[str, str | None]]) -> None:
-        if element in VOID:
-            return
-        if self._skipping or self._is_left_out(element, dict(attrs)):
-            self._skipping.append(element)
-            return
-        if element in LINES:
-            self._end_line()
-            self._line = {"h1": "# ", "h2": "## ", "h3": "### "}.get(element, "")
-        elif element in CELLS:
-            self._line += " | " if self._line else ""
-
-    def handle_endtag(self, element: str) -> None:
-        if self._skipping:
-            self._skipping.pop()
-        elif element in LINES:
-            self._end_line()
-
-    def handle_data(self, data: str) -> None:
-        if not self._skipping:
-            self._line += data
-
-    def _end_line(self) -> None:
-        line = " ".join(self._line.split()).replace("\xa0", " ").strip(" |")
-        self._line = ""
-        if line.strip("# "):
-            self.lines += ["", line, ""] if line[0] == "#" else _SENTENCE.split(line)
+def _tokens(node: Element, tag: str) -> Iterator[str]:
+    """What stands in an element, in a language or in none: line feeds, and bars between cells."""
+    name = str(node.tag).rpartition("}")[2]
+    other = name != "html" and node.get("lang") not in (None, tag)
+    if name not in UNSEEN and not other and LEFT_OUT not in node.get("class", "").split():
+        yield "\n" * (name in LINES) + HEADINGS.get(name, " | " * (name in ("td", "th")))
+        yield (node.text or "").replace("\n", " ")
+        for child in node:
+            yield from _tokens(child, tag)
+            yield (child.tail or "").replace("\n", " ")
+        yield "\n" * (name in LINES)
 
 
 def read_text(html: str, language: str) -> str:
     """A page's text in a language, a sentence or a table's row a line."""
-    reader = _Reader(LANGUAGE_TAGS[language])
-    reader.feed(html)
-    text = "\n".join(reader.lines)
-    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
+    page = HTMLParser(namespace_html_elements=False).parse(html)
+    found: list[str] = []
+    for line in "".join(_tokens(page, LANGUAGE_TAGS[language])).split("\n"):
+        line = " ".join(line.split()).strip(" |")
+        if line.strip("# "):
+            found += ["", line, ""] if line[0] == "#" else SENTENCE.split(line)
+    return re.sub("\n{3,}", "\n\n", "\n".join(found)).strip() + "\n"
 
 
 IN_FULL = ("lab5", "cpu")
@@ -263,26 +206,22 @@ def kept(name: str, content: str, text: str) -> str:
     return "".join(f"{line}\n" for line in folded(text.splitlines()))
 
 
-def golden_file(name: str, content: str) -> Path:
-    """The file of a report's text in a language, or of its verdicts."""
-    return FOLDER / f"{name}.{content}.txt"
+def golden_files(golden: Golden) -> Iterator[tuple[Path, str]]:
+    """The golden files of a report, each with what it is to hold."""
+    for content, text in golden.files().items():
+        if content == VERDICTS or golden in GOLDEN:
+            yield FOLDER / f"{golden.name}.{content}.txt", kept(golden.name, content, text)
 
 
 def main() -> None:
     """Write the golden files, or those of the names that are given; or print a name's verdicts."""
-    files: dict[str, Callable[[], dict[str, str]]] = {
-        **{golden.name: lambda golden=golden: golden.make().files() for golden in GOLDEN},
-        **{
-            golden.name: lambda golden=golden: golden.make().verdicts() for golden in OTHER_RECORDED
-        },
-    }
+    named = {golden.name: golden for golden in (*GOLDEN, *OTHER_RECORDED)}
     if sys.argv[1:2] == ["--unfold"]:
-        print(files[sys.argv[2]]()[VERDICTS], end="")
+        print(named[sys.argv[2]].files()[VERDICTS], end="")
         return
-    for name in sys.argv[1:] or files:
-        for content, text in files[name]().items():
-            path = golden_file(name, content)
-            path.write_text(kept(name, content, text), encoding="utf-8")
+    for name in sys.argv[1:] or named:
+        for path, text in golden_files(named[name]):
+            path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
 
 

@@ -1,8 +1,8 @@
-"""Experiments with a planted truth, by way of real records and tables."""
+"""Experiments with a planted truth, by way of real records, tables and frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 from planted.records import counters_of, plan_of, record_of
 
 from flashlab.analysis.experiment import Runs
+from flashlab.analysis.frames import Dataset, read_dataset
+from flashlab.analysis.stage import make_tables
 from flashlab.analysis.tables import read_runs, write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -23,9 +25,10 @@ from flashlab.statistics import Floats
 SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
 """The shape that is planted where nothing else is stated."""
 
+OF_REPORT = {"batch_size": 4, "seq_len": 512, "num_heads": 8, "emb_dim": 512}
+"""The sizes of a whole report."""
+
 SIZES = (128, 256, 512, 1024)
-
-
 SLOW_SHARE, SLOW = 0.05, 1.2
 """The share of calls that are slow on a real machine, and by how much."""
 
@@ -39,27 +42,23 @@ def call_times(random: np.random.Generator, median: float, count: int, spread: f
 
 def noisy(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
     """Samples around a median, the same for the same one."""
-    found: list[float] = call_times(
-        np.random.default_rng(int(median * 1e12)), median, count, spread
-    ).tolist()
+    random = np.random.default_rng(int(median * 1e12))
+    found: list[float] = call_times(random, median, count, spread).tolist()
     return found
 
 
-def _contents(cell: Any, processes: int = 1) -> Iterator[dict[str, Any]]:
+def _contents(cell: Any, processes: int) -> Iterator[dict[str, Any]]:
     """The planted content of each process of a run; equal ones if they are not listed."""
     if isinstance(cell, list):
         for process in cell:
-            yield from _contents(process)
-    elif processes > 1 and not isinstance(cell, str):
-        for _ in range(processes):
-            yield from _contents(cell)
+            yield from _contents(process, 1)
     elif isinstance(cell, str):
         yield {"status": cell}
     elif isinstance(cell, Mapping):
-        yield {**cell}
+        yield from ({**cell} for _ in range(processes))
     else:
         forward, backward = cell if isinstance(cell, tuple) else (cell, cell)
-        yield {"forward": forward, "backward": backward}
+        yield from ({"forward": forward, "backward": backward} for _ in range(processes))
 
 
 def _record(run: Run, process: int, content: dict[str, Any], noise: Mapping[str, Any]) -> Record:
@@ -83,14 +82,14 @@ class Planter:
 
     folder: Path
 
-    def write_plan(
+    def records(
         self,
         records: Sequence[Record],
         name: str = "seq_len",
         sweep: str = "seq_len",
         counters: Sequence[Record] = (),
     ) -> Runs:
-        """Write the plan and the tables of records, all of one benchmark; the experiment."""
+        """Write the plan and the tables of records, all of one benchmark; their runs."""
         document = plan_of(self.folder, records, name, sweep, counters=counters)
         found = read_runs(document, document)
         write_tables(found, document["sources"], self.folder / "tables" / name)
@@ -109,30 +108,30 @@ class Planter:
         sweep: str = "seq_len",
         *,
         values: Sequence[int] = SIZES,
-        sizes: Callable[[int], Mapping[str, int]] = lambda value: {"seq_len": value},
+        sizes: Mapping[str, int] | None = None,
         dtype: str = "float32",
         device: str = "cpu",
         processes: int = 2,
         **noise: Any,
     ) -> Runs:
-        """Write what is planted as records, plan and tables; the experiment, with its samples.
+        """Write what is planted as records, plan and tables; its runs with their samples.
 
-        Of each implementation, or of a pair (implementation, causal), a cell for each of `values`,
-        or a mapping from values to cells. A cell is a time in units of 10 µs; a pair of them,
-        forward and backward; the status of a run that failed; a list of cells, one for each process
-        of the run; or what the record holds: `forward` and `backward` as such a time or as samples
-        in seconds, `peak` in MiB, `means` for means alone, `counters` of a pass (the unusual ones,
-        or the message of a failure to read them), or any field of the record. `sizes` gives the
-        sizes that a value is of. What is no list is measured alike in `processes`: of one alone a
-        spread would be assumed.
+        Of each implementation, or of a pair (implementation, causal), a cell for each of `values`
+        of what is swept, or a mapping from values to cells. A cell is a time in units of 10 µs; a
+        pair of them, forward and backward; the status of a run that failed; a list of cells, one
+        for each process of the run; or what the record holds: `forward` and `backward` as such a
+        time or as samples in seconds, `peak` in MiB, `means` for means alone, `counters` of a pass
+        (the unusual ones, or the message of a failure to read them), or any field of the record.
+        `sizes` are those of the shape besides. What is no list is measured alike in `processes`:
+        of one alone a spread would be assumed.
         """
         records, counters = [], []
         for key, row in runs.items():
             who, causal = key if isinstance(key, tuple) else (key, False)
             cells = row if isinstance(row, Mapping) else dict(zip(values, row, strict=False))
             for value, cell in cells.items():
-                shape = replace(SHAPE, causal=causal, **sizes(value))
-                run = attention_run(who, shape, dtype, device)
+                at = {**(sizes or {}), sweep or "seq_len": value}
+                run = attention_run(who, replace(SHAPE, causal=causal, **at), dtype, device)
                 for process, content in enumerate(_contents(cell, processes)):
                     counted = content.pop("counters", None)
                     records.append(_record(run, process, content, noise))
@@ -140,4 +139,18 @@ class Planter:
                         counters.append(counters_of(records[-1], "error", message=counted))
                     elif counted is not None:
                         counters.append(counters_of(records[-1], **counted))
-        return self.write_plan(records, name, sweep, counters)
+        return self.records(records, name, sweep, counters)
+
+    def report(
+        self,
+        experiments: Mapping[str, tuple[str, Mapping[Any, Any]]],
+        device: str = "cuda",
+        **options: Any,
+    ) -> Dataset:
+        """A whole report: of each experiment what it sweeps and its runs; the tables as frames."""
+        dtype = "float16" if device == "cuda" else "float32"
+        common = {"dtype": dtype, "device": device, "processes": 3, "sizes": OF_REPORT}
+        for name, (swept, runs) in experiments.items():
+            self.experiment(runs, name, swept, **{**common, **options})
+        make_tables(self.folder, None, self.folder / "tables")
+        return read_dataset(self.folder)

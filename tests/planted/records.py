@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, write_json
 from flashlab.records import COUNTERS, Measurement, Record, write_record
 from flashlab.runs import Run
@@ -25,6 +27,10 @@ COUNTED = {
     },
 }
 """The counters of a pass where nothing else is stated, by kind of device."""
+
+
+DECLARED = ("stores_scores", "tuned_on", "packed_of")
+"""What a plan says of an implementation as its kernel's file declares it, if there is one."""
 
 
 def plain_record(run: Run, benchmark: str, **fields: Any) -> Record:
@@ -93,7 +99,6 @@ def experiment_document(
     benchmark: str, names: Sequence[str], name: str = "seq_len", sweep: str = "seq_len"
 ) -> dict[str, Any]:
     """The plan of an experiment with these implementations, without its runs."""
-    labels = [{"zh_TW": f"{each}實作", "en": f"{each} kernel"} for each in names]
     return {
         "benchmark": benchmark,
         "name": name,
@@ -101,8 +106,12 @@ def experiment_document(
         "baseline": "Pytorch",
         "emphasised": ["Pytorch", "Flash2"],
         "implementations": [
-            {"name": each, "style": style, "label": label}
-            for style, (each, label) in enumerate(zip(names, labels, strict=True))
+            {
+                "name": each,
+                "style": style,
+                "label": {"zh_TW": f"{each}實作", "en": f"{each} kernel"},
+            }
+            for style, each in enumerate(names)
         ],
         "figures": [],
     }
@@ -113,7 +122,6 @@ def plan_of(
     records: Sequence[Record],
     name: str = "seq_len",
     experiment: str = "seq_len",
-    figures: Sequence[dict[str, Any]] = (),
     counters: Sequence[Record] = (),
 ) -> dict[str, Any]:
     """The plan document of an experiment with these records, which are written into a folder."""
@@ -134,11 +142,14 @@ def plan_of(
         path = folder / "records" / f"{COUNTERS}-{record.run.slug}.json"
         write_record(path, record)
         entries[record.run]["counters"] = {"path": str(path), "sha256": None}
-    names = list(dict.fromkeys(run.implementation for run in runs))
+    names, benchmark = list(dict.fromkeys(run.implementation for run in runs)), records[0].benchmark
+    document = experiment_document(benchmark, names, name, experiment)
+    kernels = implementations_of(find_benchmark(benchmark))
+    for entry in document["implementations"]:
+        entry |= {key: getattr(kernels.get(entry["name"]), key, None) for key in DECLARED}
     return {
-        **experiment_document(records[0].benchmark, names, name, experiment),
+        **document,
         "runs": [run.to_json() for run in runs],
-        "figures": list(figures),
         # What the tables are made of, which the pipeline keeps in a file of its own.
         "sources": {each: {"sha256": "0" * 64, "digest": "a" * 64} for each in names},
         "records": list(entries.values()),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import OBSERVATIONS
+from flashlab.analysis.frames import Dataset, read_dataset
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.model import Benchmark
@@ -19,8 +20,6 @@ from flashlab.plan.plan_files import CONFIG
 from flashlab.plan.runs import Planned
 from flashlab.plan.views import views_of
 from flashlab.records import Record, write_record
-from flashlab.report.content import compose
-from flashlab.report.document import Report
 from flashlab.report.render import FIGURES
 from flashlab.runs import Run
 from flashlab.story.stage import observe
@@ -41,47 +40,38 @@ class PlantedReport:
     counters: Callable[[Run], Record | None] = lambda run: None
     processes: int = 1
 
-    def write(self, folder: Path, drawn: Sequence[str] | None = None) -> Path:
-        """Write the results into a folder, and return it: with the figures, or as if `drawn`."""
-        self.tabulate(folder)
-        overview = folder / "overview"
+    def write(self, folder: Path, drawn: Sequence[str] | None = None) -> None:
+        """Write the results into a folder: with the figures, or as if these were `drawn`."""
+        self._tabulate(folder)
         observe(folder, None, folder / OBSERVATIONS)
         if drawn is None:
-            draw_figures(folder, None, folder / FIGURES, overview)
+            draw_figures(folder, None, folder / FIGURES, folder / "overview")
         else:
-            write_json(overview / "drawn.json", list(drawn))
-        return folder
+            write_json(folder / "overview" / "drawn.json", list(drawn))
 
-    def tabulate(self, folder: Path) -> None:
-        """Write the plan, the records and the tables into a folder."""
+    def dataset(self, folder: Path) -> Dataset:
+        """Write the plan, the records and the tables into a folder; these as frames."""
+        self._tabulate(folder)
+        return read_dataset(folder)
+
+    def _tabulate(self, folder: Path) -> None:
         config = {"anonymous": False, "quick": False, **self.config}
         experiments = experiments_of(config, self.benchmark, self.kind)
-        kernels = implementations_of(self.benchmark)
-        records, counters = folder / "records", dict[Run, Entry]()
-        planned = {run: self._record(run, records) for run in runs_of(experiments)}
-        for run in planned:
+        processes, counters = dict[Run, list[Entry]](), dict[Run, Entry]()
+        for run in runs_of(experiments):
+            record = self.record(run)
+            for process in range(self.processes):
+                path = folder / "records" / f"{run.slug}-{process}.json"
+                write_record(path, replace(record, sources={**record.sources, "process": process}))
+                processes.setdefault(run, []).append(Entry(run, {}, path, None, process))
             if (counted := self.counters(run)) is not None:
-                path = records / f"counters-{run.slug}.json"
+                path = folder / "records" / f"counters-{run.slug}.json"
                 write_record(path, counted)
                 counters[run] = Entry(run, {}, path, None)
-        views = views_of(
-            self.benchmark, kernels, config, folder, experiments, Planned(planned, counters)
-        )
-        for name, view in views.items():
+        kernels, planned = implementations_of(self.benchmark), Planned(processes, counters)
+        for name, view in views_of(
+            self.benchmark, kernels, config, folder, experiments, planned
+        ).items():
             write_json(Path(name), view)
         write_json(folder / CONFIG, self.config)
         make_tables(folder, None, folder / "tables")
-
-    def _record(self, run: Run, records: Path) -> list[Entry]:
-        planned = []
-        for process in range(self.processes):
-            path = records / f"{run.slug}{f'-process{process}' * bool(process)}.json"
-            record = self.record(run)
-            sources = {**record.sources, "process": process} if process else record.sources
-            write_record(path, replace(record, sources=sources))
-            planned.append(Entry(run, {}, path, None, process))
-        return planned
-
-    def compose(self, home: Path) -> Report:
-        """The report as data."""
-        return compose(self.config, home, None, [])

@@ -4,47 +4,61 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pandas as pd
 
-from flashlab.analysis.frames import VALUE, Dataset
+from flashlab.analysis.frames import POOLED, VALUE, Dataset
 from flashlab.story import words
 from flashlab.story.observation import Observation
 from flashlab.story.speeds import VERDICTS
 
 LANGUAGES = ("zh_TW", "en")
 BROKEN = re.compile(
-    r"None|nan\b|[{}\[\]]|Undefined|  |\.\.|[，；：、。]。|，，| ,|^[,;.]|\. [a-z]|: \.|\(\)|（）"
-    r"|[\u4e00-\u9fff]\.[ $]|[,;:，；：]$|\bof (is|are)\b"
+    r"None|nan\b|\binf\b|[{}\[\]]|Undefined|  |\.\.|[，；：、。]。|，，| ,|^[,;.]|\. [a-z]|: \."
+    r"|\(\)|（）|[\u4e00-\u9fff]\.[ $]|[^.。]$|\bof (is|are)\b"
 )
-"""What no sentence has: values that are missing, two stops, nothing between marks."""
+"""What no paragraph has: values that are missing, two stops or none, nothing between marks."""
+
+GONE = ("_(?:dram|global|shared|bank|instr|occ|fp32|matrix|sm)", "process_", "busy", "_share")
+Lost = Callable[[str, str, str, int], bool]
+"""Whether the run of an experiment, a variant, an implementation and a value has failed."""
+
+
+def lacking(data: Dataset, lost: Lost) -> Dataset:
+    """The same where some runs failed."""
+    gone = pd.Series([lost(*key) for key in data.runs.index], data.runs.index, dtype=bool)
+    of_values = [lost(k[0], k[1], k[3], k[4]) for k in data.values.index]
+    of_speeds = [
+        any(lost(k[0], k[2], name, k[6]) for name in k[4:6] if k[6] != POOLED)
+        for k in data.speeds.index
+    ]
+    return replace(
+        data,
+        runs=data.runs[~gone],
+        failed=pd.concat([data.failed, data.runs[gone].assign(status="oom")]),
+        values=data.values[[not each for each in of_values]],
+        speeds=data.speeds[[not each for each in of_speeds]],
+    )
 
 
 def altered(data: Dataset, draw: random.Random) -> Dataset:
-    """Other verdicts, some metrics gone, some implementations failed at some values."""
+    """Other verdicts, some metrics gone, some implementations failed at some values or at all."""
     weights = [draw.random() ** 2 for _ in VERDICTS]
-    verdicts = draw.choices(VERDICTS, weights, k=len(data.speeds))
-    speeds, values = data.speeds.assign(verdict=verdicts), data.values
+    data = judged(data, draw.choices(VERDICTS, weights, k=len(data.speeds)))
     if draw.random() < 0.4:
-        gone = draw.choice(
-            ["_(?:dram|global|shared|bank|instr|occ|fp32|matrix|sm)", "process_", "busy"]
-        )
-        values = values[~values.index.get_level_values("metric").str.contains(gone, regex=True)]
-    names = [*data.declared]
-    failing = (
-        {draw.choice(names) for _ in range(draw.randrange(len(names)))}
-        if draw.random() < 0.3
-        else set()
-    )
-    if failing:
-        keep = ~values.index.get_level_values("implementation").isin(failing)
-        values = values[keep | (pd.Series(range(len(values))) % 3 > 0).to_numpy()]
-    return replace(data, speeds=speeds, values=values)
+        metrics = data.values.index.get_level_values("metric")
+        data = replace(data, values=data.values[~metrics.str.contains(draw.choice(GONE))])
+    if draw.random() < 0.4:
+        names, share = [*data.declared], draw.choice([0.3, 1.0])
+        failing = {draw.choice(names) for _ in range(draw.randrange(len(names)))}
+        chances = {key: draw.random() for key in data.runs.index}
+        return lacking(data, lambda *key: key[2] in failing and chances.get(key, 1) < share)
+    return data
 
 
-def judged(data: Dataset, verdict: str, **where: str) -> Dataset:
+def judged(data: Dataset, verdict: str | list[str], **where: str) -> Dataset:
     """The same with another verdict on some speeds, or on all."""
     speeds = data.speeds.reset_index()
     chosen = pd.Series(True, speeds.index)
@@ -61,7 +75,7 @@ def counted(data: Dataset, counters: Mapping[str, Mapping[str, float]]) -> Datas
     rows = [
         {**at, "metric": f"kernel_{name}", "implementation": step, "value": value}
         for step, of in counters.items()
-        for name, value in {**dict.fromkeys(["occupancy", "instructions"], 1.0), **of}.items()
+        for name, value in {"occupancy": 1.0, "instructions": 1.0, **of}.items()
     ]
     old = data.values.reset_index()
     gone = old.metric.str.startswith("kernel_") & (old.metric != "kernel_time")
@@ -76,13 +90,20 @@ def told(observations: Iterable[Observation], story: str) -> dict[str, dict[str,
     for language in LANGUAGES:
         texts = words.paragraphs(kept, language, story=story)
         parts = {"answer": texts.answer, "conclusion": texts.conclusion, **texts.sections}
+        parts |= {f"line {name}": line for name, line in texts.lines.items()}
         parts["notice"] = words.joined(texts.notices, language)
         for place, text in parts.items():
             found.setdefault(place, {})[language] = text.replace("\u00a0", " ")
     return found
 
 
-def broken(texts: dict[str, dict[str, str]]) -> list[str]:
-    """The paragraphs that are broken."""
-    every = (text for of in texts.values() for text in of.values())
-    return [f"{found[0]!r} in {text}" for text in every if (found := BROKEN.search(text))]
+def assert_unbroken(
+    data: Dataset, story: Callable[[Dataset], list[Observation]], of: str, seeds: int = 40
+) -> None:
+    """Whatever failed, paragraphs are whole in both languages; on attention all have their rows."""
+    for seed in range(seeds):
+        found = story(altered(data, random.Random(seed)) if seed else data)
+        assert of != "attention" or all(each.evidence for each in found if each.facts), seed
+        for place, text in told(found, of).items():
+            for said in filter(None, text.values()):
+                assert not BROKEN.search(said), f"{seed}, {place}: {BROKEN.search(said)} in {said}"

@@ -15,7 +15,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from story.attention.reports import SWEPT, Sheet, processes_of, write
+from planted.experiments import Planter, call_times
 
 from flashlab.analysis.frames import Dataset, run_keys_of
 from flashlab.statistics import Floats
@@ -38,6 +38,8 @@ METRICS = {"forward_time": 0, "backward_time": 1}
 TOTAL = "forward_backward_time"
 WORK = {"N": 2.0, "B": 1.0, "H": 0.0, "E": 1.0}
 """The power of the swept value that the operations grow with."""
+
+SWEPT = {"N": "seq_len", "B": "batch_size", "H": "num_heads", "E": "emb_dim"}
 
 Key = tuple[str, str, bool, int]
 """Experiment, implementation, mask, value."""
@@ -190,16 +192,27 @@ def plant(
     else:
         factors = MODELS[model](random, len(settings), len(names), processes)
     tick = min(map(min, truth.times.values())) / float(random.uniform(2, 3)) if ticks else 0.0
-    sheets = {s: Sheet(symbol) for s, symbol in truth.symbols.items()}
+    sheets = {s: (SWEPT[symbol], dict[Any, Any]()) for s, symbol in truth.symbols.items()}
     for (i, (s, at, mask)), (j, name) in itertools.product(enumerate(settings), enumerate(names)):
         key = s, name, mask, at
-        drawn = processes_of(random, truth.times[key], factors[i, j], 0.01, tick)
-        sheets[s].cells.setdefault((name, mask), {})[at] = truth.failed.get(key, drawn)
-    data = write(folder, sheets, device)
+        drawn = [_process(random, truth.times[key], factor, tick) for factor in factors[i, j]]
+        sheets[s][1].setdefault((name, mask), {})[at] = truth.failed.get(key, drawn)
+    data = Planter(folder).report(sheets, device)
     for sweep in data.sweeps:
         dips = run_keys_of(sweep.runs[sweep.runs.odd.astype(bool)])
         truth.odd |= {(sweep.name, name, "true" in variant, at) for variant, name, at in dips}
     return data, truth
+
+
+def _process(
+    random: np.random.Generator, times: tuple[float, float], factor: float, tick: float
+) -> dict[str, Any]:
+    """Samples of a process of (forward, backward) ms, by a clock of this tick."""
+    drawn = [call_times(random, factor * time, 24, 0.01) for time in times]
+    if tick:
+        drawn = [np.maximum(np.round(of / tick), 1) * tick for of in drawn]
+    seconds = [(1e-3 * of).tolist() for of in drawn]
+    return dict(zip(("forward", "backward"), seconds, strict=True))
 
 
 def _curve(random: np.random.Generator, symbol: str) -> tuple[float, float, float]:
