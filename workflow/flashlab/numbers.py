@@ -2,87 +2,64 @@
 
 **A quantity is a number, or a triple** of the value with the ends of its 95% interval (None, or
 NaN, without one). One that was measured is printed by `measured` (times, rates, memory), a ratio by
-`times`, a range of ratios by `range_of`, value and interval by `with_ends`: with the digits that
-the interval supports, two to four, and three without one. So a number that stands in a table and in
-a sentence is the same where both are given the same triple: quote ``gain | times`` with
+`times`, a range of ratios by `range_of`, a ratio and its interval by `with_ends`: with the digits
+that the interval supports, two to four, and three without one. So a number that stands in a table
+and in a sentence is the same where both are given the same triple: quote ``gain | times`` with
 ``gain = [x, low, high]``, never a number rounded before.
 
 For what has no interval: `percent`, `size` (MiB), `scaled` (bytes, operations), `rough`, `tick`
-(axes and settings), `in_full` (exact). The others belong to sentences as they were.
+(axes and settings). The others belong to sentences as they were.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any
-
-MOST_PLACES = 12
-"""Decimals of a number that is printed in full, beyond those that it has at least."""
 
 FEWEST, USUAL, MOST = 2, 3, 4
 """Significant digits of a measured number: the fewest, those without an interval, and the most."""
 
-LARGE = 20
-"""A ratio from here on has two digits."""
+LARGE, NEAR_ONE = 20, 1.995
+"""A ratio from the one on has two digits; below the other two decimals at least, as beside a margin
+of 5% they decide."""
 
-
-def in_full(value: float, places: int = 0) -> str:
-    """A number with all of its digits, and at least so many decimals: ``1,234.5``."""
-    exact = round(Decimal(str(value or 0.0)), places + MOST_PLACES).normalize()  # never "-0"
-    return f"{exact:,.{max(places, -int(exact.as_tuple().exponent))}f}"
-
-
+Triple = tuple[float, float | None, float | None]
 Quantity = float | Sequence[float | None]
 """A number, or a triple: a value, and the ends of its interval."""
 
 
-def places_of(value: float, low: float | None, high: float | None, most: int) -> int:
-    """The decimals of a value that its interval supports: of two to `most` significant digits.
+def _triple(of: Quantity) -> Triple:
+    value, low, high = of if isinstance(of, Sequence) else (of, None, None)
+    assert value is not None
+    known = low is not None and high is not None and low == low and high == high
+    return (value, low, high) if known else (value, None, None)
 
-    Of three where there is no interval.
-    """
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
+
+def _places(of: Triple, most: int) -> int:
+    """The decimals of a value that its interval supports: of two to `most` significant digits."""
+    value, low, high = of
+    if low is None or high is None:
         return _decimals(value, USUAL)
-    half = (high - low) / 2
-    supported = math.floor(-math.log10(half)) if half > 0 else most
+    supported = math.floor(-math.log10((high - low) / 2)) if high > low else most
     return min(max(supported, _decimals(value, FEWEST)), _decimals(value, most))
 
 
-NEAR_ONE = 1.995
-"""A ratio below this has two decimals at least: beside a margin of 5% they decide."""
+def _ratio_places(of: Triple) -> int:
+    return max(_places(of, USUAL), 2 if of[0] < NEAR_ONE else 0)
 
 
-def _ratio_places(value: float, low: float | None, high: float | None) -> int:
-    """The decimals of a ratio."""
-    places = places_of(value, low, high, USUAL)
-    return max(places, 2) if value < NEAR_ONE else places
-
-
-def _triple(
-    of: Quantity, low: float | None, high: float | None
-) -> tuple[float, float | None, float | None]:
-    """A quantity's parts, given as one or one by one."""
-    if not isinstance(of, Sequence):
-        return of, low, high
-    value, low, high = of
-    assert value is not None
-    return value, low, high
-
-
-def measured(of: Quantity, low: float | None = None, high: float | None = None) -> str:
+def measured(of: Quantity) -> str:
     """A measured value: ``0.460``, ``4,736``; from a hundred on all of its whole digits."""
-    value, low, high = _triple(of, low, high)
-    return _printed(value, places_of(value, low, high, MOST))
+    return _printed(_triple(of)[0], _places(_triple(of), MOST))
 
 
-def times(of: Quantity, low: float | None = None, high: float | None = None) -> str:
+def times(of: Quantity) -> str:
     """A ratio of measured values: ``1.80``, ``4.0``, of three digits at most; from 20 on of two."""
-    value, low, high = _triple(of, low, high)
+    value, *_ = triple = _triple(of)
     if value >= LARGE:
         return f"{float(f'{value:.{FEWEST}g}'):,.0f}"
-    return _printed(value, _ratio_places(value, low, high))
+    return _printed(value, _ratio_places(triple))
 
 
 def range_of(ratios: Sequence[Quantity], between: str = "–") -> str:
@@ -90,22 +67,16 @@ def range_of(ratios: Sequence[Quantity], between: str = "–") -> str:
 
     One number where both print alike.
     """
-    ordered = sorted(ratios, key=lambda each: _triple(each, None, None)[0])
+    ordered = sorted(ratios, key=lambda each: _triple(each)[0])
     return between.join(dict.fromkeys(map(times, (ordered[0], ordered[-1]))))
 
 
-def with_ends(
-    of: Quantity, low: float | None = None, high: float | None = None, most: int = USUAL
-) -> tuple[str, ...]:
-    """A value and the ends of its interval, which have a decimal more; it alone without one.
-
-    `most` are the most digits: `USUAL` of a ratio, `MOST` of another measured value.
-    """
-    value, *ends = _triple(of, low, high)
-    supported = places_of(value, ends[0], ends[1], most)
-    places = _ratio_places(value, ends[0], ends[1]) if most == USUAL else supported
-    known = [end for end in ends if end is not None and not math.isnan(end)]
-    return _printed(value, places), *(_printed(end, max(places, supported + 1)) for end in known)
+def with_ends(of: Quantity) -> tuple[str, ...]:
+    """A ratio and the ends of its interval, which have a decimal more; it alone without one."""
+    value, *ends = triple = _triple(of)
+    places = _ratio_places(triple)
+    beyond = max(places, _places(triple, USUAL) + 1)
+    return _printed(value, places), *(_printed(end, beyond) for end in ends if end is not None)
 
 
 def tick(value: float) -> str:
@@ -197,11 +168,6 @@ def short(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def plain(value: float) -> str:
-    """A number as a document gives it."""
-    return f"{value:g}"
-
-
 def rough(value: float) -> str:
     """A number of which two digits count: ``7.8``, ``220``, ``1,900``."""
     return two(float(f"{value:.2g}"))
@@ -229,9 +195,7 @@ def begin(text: str) -> str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        *(measured, times, range_of),
-        *(two, three, factor, ratio, span, arrow, spread, size, percent),
-        *(shares, plain, scaled, rough),
-        *(leads, span_of, short, near, begin),
+        *(times, range_of, two, three, factor, ratio, span, arrow, spread, size, percent),
+        *(shares, rough, short, begin),
     )
 }

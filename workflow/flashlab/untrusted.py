@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -83,22 +84,15 @@ def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTE
 
     UnsoundFileError as of `opened`, and for a file that is too large or changes meanwhile.
     """
-    same = ("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns")
-    with opened(name, folder) as descriptor:
+    same = attrgetter("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns")
+    with opened(name, folder) as descriptor, open(descriptor, "rb", closefd=False) as file:
         before = os.fstat(descriptor)
         if before.st_size > most:
             raise UnsoundFileError("form.too_large", size=str(before.st_size), most=str(most))
-        content = bytearray()
-        while len(content) <= before.st_size:  # one byte more shows that the file has grown
-            part = os.read(descriptor, before.st_size + 1 - len(content))
-            if not part:
-                break
-            content += part
-        after = os.fstat(descriptor)
-        changed = any(getattr(before, key) != getattr(after, key) for key in same)
-        if changed or len(content) != before.st_size:
+        content = file.read(before.st_size + 1)  # one byte more shows that the file has grown
+        if same(before) != same(os.fstat(descriptor)) or len(content) != before.st_size:
             raise UnsoundFileError("form.changed")
-        return bytes(content)
+        return content
 
 
 def read_file(path: Path) -> bytes:
@@ -140,15 +134,10 @@ def _parse_number(kind: Callable[[str], float], text: str) -> float:
 
 
 def _check_depth(document: Any) -> None:
-    level: list[Any] = [document]
+    level = [document]
     for _ in range(MAX_JSON_DEPTH + 1):
-        level = [
-            inner
-            for value in level
-            if isinstance(value, (dict, list))
-            for inner in (value.values() if isinstance(value, dict) else value)
-        ]
-        if not level:
+        inner = (x.values() if isinstance(x, dict) else x for x in level if type(x) in (dict, list))
+        if not (level := [value for values in inner for value in values]):
             return
     raise UnsoundFileError("form.nested", most=str(MAX_JSON_DEPTH))
 

@@ -52,9 +52,9 @@ def titles_of(rows: pd.DataFrame, symbol: str) -> list[str]:
     for row in rows_of(rows):
         text = row.status
         if row.value == row.value:
-            text = f"{measured(row.value, row.low, row.high)} {row.unit}"
+            text = f"{measured((row.value, row.low, row.high))} {row.unit}"
             if row.high > row.low:
-                ends = (measured(end, row.low, row.high) for end in (row.low, row.high))
+                ends = (measured((end, row.low, row.high)) for end in (row.low, row.high))
                 text += f" ({'–'.join(ends)})"
         titles.append(f"{row.line}, {symbol} = {row.at}: {text}")
     return titles

@@ -241,7 +241,7 @@ def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], is_valued: bool) -> 
     """The ends of lines; where their values are not printed, with the last one."""
     ends = []
     for row in style.rows_of(data.drop_duplicates("line", keep="last")):
-        last = "" if is_valued else f" {measured(row.value, row.low, row.high)}"
+        last = "" if is_valued else f" {measured((row.value, row.low, row.high))}"
         ends.append(End(row.line + last, looks[row.implementation], (row.place, row.value)))
     return ends
 
@@ -285,7 +285,7 @@ def _print_numbers(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) ->
     is_highest = data.groupby("at")["value"].transform("max") == data["value"]
     for i in np.lexsort((~is_highest, is_inner)):
         row = data.iloc[i]
-        text = measured(row["value"], row.low, row.high)
+        text = measured((row["value"], row.low, row.high))
         boxes = _beside(points[i], style.text_points(text), is_highest.iloc[i])
         boxes = boxes[_is_free(boxes, taken, axes.get_window_extent())]
         if len(boxes):

@@ -81,7 +81,7 @@ def _draw_bar(axes: Axes, y: float, row: Any, look: Look) -> str:
     if row.busy > 0:
         axes.barh(y, row.busy, 0.82, color=look.shade)
     axes.hlines(y, row.low, row.high, color=style.GREY, linewidth=0.8)
-    return measured(row.value, row.low, row.high)
+    return measured((row.value, row.low, row.high))
 
 
 def draw_dots(
@@ -107,7 +107,7 @@ def draw_dots(
     data = data.assign(best=best, y=data.implementation.map(names.index) + 0.5)
     data = data[data["value"].notna() | (data.status != "ok")]
     numbers = zip(data["value"], data.low, data.high, strict=True)
-    data = data.assign(text=["" if x != x else measured(x, *ends) for x, *ends in numbers])
+    data = data.assign(text=["" if x != x else measured((x, *ends)) for x, *ends in numbers])
     beside = style.widest(names, "bold")
     room = (style.POINTS * width - beside) / len(panels)
     for (at, title), axes in zip(panels.items(), grid, strict=True):

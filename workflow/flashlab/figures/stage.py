@@ -243,7 +243,9 @@ def _ratios(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> dict[int, str]:
         return {}
     (other,) = (name for name in names if name != sweep.data.baseline)
     speeds = sweep.speed(metric.name, other)
-    return {int(row.Index): f"{times(row.x, row.low, row.high)}×" for row in style.rows_of(speeds)}
+    return {
+        int(row.Index): f"{times((row.x, row.low, row.high))}×" for row in style.rows_of(speeds)
+    }
 
 
 def _guides(sweep: Sweep, data: pd.DataFrame) -> list[dict[int, float]]:
