@@ -1,7 +1,7 @@
 # tables -> figures: the SVG files of each experiment, and those across experiments.
 
 
-rule figures:
+use rule tables as figures with:
     input:
         plans=[EXPERIMENTS, f"{VIEWS}/figures.json", f"{VIEWS}/languages.json"],
         tables=TABLES,
@@ -27,14 +27,7 @@ rule figures:
         ),
     log:
         f"{HOME}/logs/figures.log",
-    localrule: True
-    resources:
-        mem_mb=MEMORY["report"],
     params:
-        results=lambda wildcards: HOME,
-        ceilings=CEILINGS,
+        command=f"figures {GIVEN} --output {HOME}/figures --overview {HOME}/overview",
     message:
         "Drawing the figures"
-    shell:
-        "python -m flashlab figures --results {params.results:q} {params.ceilings} "
-        "--output {output.figures:q} --overview {output.overview:q} > {log:q} 2>&1"

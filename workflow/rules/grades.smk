@@ -35,20 +35,17 @@ rule grades:
         "--summary {output.summary:q} --pdf {output.pdf:q} > {log:q} 2>&1"
 
 
-rule publish_grades:
+use rule publish as publish_grades with:
     input:
-        rules.grades.output,
+        rendered=rules.grades.output,
     output:
         "report/grades.csv",
         "report/grades-summary.csv",
         "report/grades.pdf",
     log:
         "results/grading/logs/publish_grades.log",
-    localrule: True
     message:
         "Writing report/grades.pdf, report/grades.csv and report/grades-summary.csv"
-    shell:
-        "cp {input:q} report/ > {log:q} 2>&1"
 
 
 # The report may have any name, so it is not an input either: the order names it.

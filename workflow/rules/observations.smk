@@ -1,7 +1,7 @@
 # tables -> observations: the report's statements, as data.
 
 
-rule observations:
+use rule tables as observations with:
     input:
         plan=EXPERIMENTS,
         tables=TABLES,
@@ -12,14 +12,7 @@ rule observations:
         f"{HOME}/{OBSERVATIONS}",
     log:
         f"{HOME}/logs/observations.log",
-    localrule: True
-    resources:
-        mem_mb=MEMORY["report"],
     params:
-        results=lambda wildcards: HOME,
-        ceilings=CEILINGS,
+        command=f"observations {GIVEN} --output {HOME}/{OBSERVATIONS}",
     message:
         "Observing what the report says"
-    shell:
-        "python -m flashlab observations --results {params.results:q} {params.ceilings} "
-        "--output {output:q} > {log:q} 2>&1"

@@ -21,11 +21,10 @@ ROOT = WORKFLOW.parent
 if str(WORKFLOW) not in sys.path:
     sys.path.insert(0, str(WORKFLOW))
 
-from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
-from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.analysis.experiment import OBSERVATIONS, OF_DATASET, table_names
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import Layer, config_file
 from flashlab.plan import call
-from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.value import read_plan
 from flashlab.plan.views import shown_file
 from flashlab.plan.watching import WORKFLOW_PID
@@ -49,10 +48,8 @@ if not workflow.is_main_process:
 else:
     try:
         if workflow.modifier.skip_configfile:  # a module's configuration is what it is given
-            files = dict.fromkeys(
-                map(str, (*workflow.configfiles, *workflow.overwrite_configfiles))
-            )
-            layers = Layer(", ".join(files) or "the module's config", config), []
+            files = dict.fromkeys((*workflow.configfiles, *workflow.overwrite_configfiles))
+            layers = Layer(", ".join(map(str, files)) or "the module's config", config), []
         else:
             layers = call.layers_of(
                 sys.argv[1:],
@@ -76,7 +73,9 @@ TABLES = expand(
     name=PLAN.experiments,
     table=table_names(find_benchmark(PLAN.benchmark)),
 ) + [f"{HOME}/{name}" for name in OF_DATASET]
-CEILINGS = f"--ceilings {shlex.quote(PLAN.ceilings)}" if PLAN.ceilings else ""
+# What the commands of the stages after the records are given.
+GIVEN = f"--results {HOME}"
+GIVEN += f" --ceilings {shlex.quote(PLAN.ceilings)}" if PLAN.ceilings else ""
 FONTS = sorted(map(str, ROOT.glob("templates/fonts/*.ttf")))
 DEVICES = str(ROOT / "data" / "devices.csv")
 
@@ -99,23 +98,22 @@ onstart:
             start_server(os.getpid())  # while the first job starts
 
 
+def say(lines):
+    """Print lines at the end of a call, which FlashLab's own logger says itself."""
+    if "flashlab" not in workflow.output_settings.log_handler_settings:
+        print(*dict.fromkeys(lines), sep="\n", end="\n" * bool(lines), file=sys.stderr)
+
+
 onerror:
-    # With FlashLab's own logger, its summary says so.
-    if "flashlab" not in workflow.output_settings.log_handler_settings:
-        for report in sorted(Path("report").glob("*.pdf")):
-            if report.stat().st_mtime < BEGAN:
-                print(f"{report} is still the one from before this call.", file=sys.stderr)
+    kept = [pdf for pdf in sorted(Path("report").glob("*.pdf")) if pdf.stat().st_mtime < BEGAN]
+    say([f"{pdf} is still the one from before this call." for pdf in kept])
 
 
-onsuccess:
-    # FlashLab's own logger says so itself: in the reports' logs are characters without a glyph.
-    if "flashlab" not in workflow.output_settings.log_handler_settings:
-        logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
-        made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
-        lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
-        for line in dict.fromkeys(lines):
-            if line.startswith("warning: "):
-                print(line, file=sys.stderr)
+onsuccess:  # in the reports' logs are characters without a glyph
+    logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
+    made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
+    lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
+    say([line for line in lines if line.startswith("warning: ")])
 
 
 def redone(wildcards):

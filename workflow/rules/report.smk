@@ -4,44 +4,35 @@
 # leaves the one before it where it was.
 
 TEXT = {
-    "config": f"{VIEWS}/config.json",
-    "plans": [EXPERIMENTS, f"{VIEWS}/figures.json", f"{VIEWS}/titles.json"],
+    "plans": expand(f"{VIEWS}/{{of}}.json", of=("config", "experiments", "figures", "titles")),
     "tables": TABLES,
     "figures": [f"{HOME}/figures", f"{HOME}/overview"],
     "observations": f"{HOME}/{OBSERVATIONS}",
     "records": RECORDS,
-    "stories": templates("sentences/*.j2"),
     "ceilings": PLAN.ceilings or [],
     "sources": sources("flashlab.report.render"),
-    "templates": templates("report.html.j2", "report.css", "fonts/fonts.conf"),
+    "templates": templates("sentences/*.j2", "report.html.j2", "report.css", "fonts/fonts.conf"),
     "labels": labels("report"),
     "fonts": FONTS,
     "remarks": PLAN.remarks,
 }
 
 
-rule report:
+use rule tables as report with:
     input:
         **TEXT,
     output:
         f"{HOME}/{REPORT}.pdf",
     log:
         f"{HOME}/logs/report.log",
-    localrule: True
-    resources:
-        mem_mb=MEMORY["report"],
     params:
-        results=lambda wildcards: HOME,
-        ceilings=CEILINGS,
-        command="report",
+        command=f"report --config {HOME}/plan/config.json {GIVEN} --output {HOME}/{REPORT}.pdf "
+        f"&& python -m flashlab verdicts --results {HOME}",
     message:
         "Rendering the report"
-    shell:
-        "python -m flashlab {params.command} --config {input.config:q} --results {params.results:q} "
-        "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
-use rule report as page with:
+use rule tables as page with:
     input:
         **TEXT,
         own=templates("page*.*"),
@@ -50,50 +41,27 @@ use rule report as page with:
     log:
         f"{HOME}/logs/page.log",
     params:
-        command="page",
+        command=f"page --config {HOME}/plan/config.json {GIVEN} --output {HOME}/{REPORT}.html",
     message:
         "Rendering the report as an HTML page"
 
 
+PUBLISHED = {f"{REPORT}.{kind}": f"{HOME}/{REPORT}.{kind}" for kind in ("pdf", "html")}
+PUBLISHED |= {f"compare.{kind}": f"results/compare/compare.{kind}" for kind in ("pdf", "html")}
+
+
 # `shown` changes when report/ is to show another dataset, whose report may be older than the one
 # that is there.
-rule publish_pdf:
+rule publish:
     input:
-        rendered=f"{HOME}/{REPORT}.pdf",
-        observations=f"{HOME}/{OBSERVATIONS}",
-        comparisons=f"{HOME}/{COMPARISONS}",
+        rendered=lambda wildcards: PUBLISHED[wildcards.file],
         shown=str(FOLDER / shown_file(REPORT)),
     output:
         report(
-            f"report/{REPORT}.pdf",
+            "report/{file}",
             caption=str(ROOT.joinpath("report", "captions", "report.rst")),
             category="Report",
         ),
-    log:
-        f"{HOME}/logs/publish_pdf.log",
-    localrule: True
-    params:
-        results=lambda wildcards: HOME,
-    message:
-        f"Writing report/{REPORT}.pdf"
-    shell:
-        "(python -m flashlab verdicts --results {params.results:q} "
-        "&& cp {input.rendered:q} {output:q}) > {log:q} 2>&1"
-
-
-PUBLISHED = {
-    f"{REPORT}.html": [f"{HOME}/{REPORT}.html", str(FOLDER / shown_file(REPORT))],
-    "compare.pdf": ["results/compare/compare.pdf"],
-    "compare.html": ["results/compare/compare.html"],
-}
-
-
-rule publish:
-    input:
-        rendered=lambda wildcards: PUBLISHED[wildcards.file][0],
-        shown=lambda wildcards: PUBLISHED[wildcards.file][1:],
-    output:
-        "report/{file}",
     log:
         f"{HOME}/logs/publish_{{file}}.log",
     wildcard_constraints:
@@ -102,4 +70,4 @@ rule publish:
     message:
         "Writing report/{wildcards.file}"
     shell:
-        "cp {input.rendered:q} {output:q} > {log:q} 2>&1"
+        "cp {input.rendered:q} report/ > {log:q} 2>&1"

@@ -1,6 +1,7 @@
 # records -> tables: tidy CSV of each experiment, and every ratio. Samples are read nowhere else.
 
 
+# The stages from here to the report are called alike, by the command that each has as a parameter.
 rule tables:
     input:
         redone,
@@ -16,10 +17,8 @@ rule tables:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=lambda wildcards: HOME,
-        ceilings=CEILINGS,
+        command=f"tables {GIVEN} --output {HOME}/tables",
     message:
         "Tabulating the records"
     shell:
-        "python -m flashlab tables --results {params.results:q} {params.ceilings} "
-        "--output {params.results:q}/tables > {log:q} 2>&1"
+        "(python -m flashlab {params.command}) > {log:q} 2>&1"

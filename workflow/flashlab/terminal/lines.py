@@ -54,7 +54,7 @@ STAGES = {
     "comparison": "Comparison",
     "grades": "Grades",
     # Copies: the line about the source is enough
-    **dict.fromkeys(("publish", "publish_pdf", "publish_grades"), ""),
+    **dict.fromkeys(("publish", "publish_grades"), ""),
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
@@ -397,7 +397,7 @@ def _shown(call: Call, pdf: Path) -> list[str]:
 
     with pikepdf.open(pdf) as opened:
         pages = _plural(len(opened.pages), "page")
-    logs = (log for job in call.jobs.values() if str(pdf) in job.outputs for log in job.logs)
+    logs = (log for job in call.jobs.values() if job.rule == "report" for log in job.logs)
     changed = [line.removeprefix(CHANGED) for line in _logged(*logs) if line.startswith(CHANGED)]
     logged = _logged(Path(call.plan.home, "logs", "report.log"))
     dataset, benchmark = call.plan.dataset, BENCHMARKS[call.plan.benchmark]
