@@ -284,10 +284,9 @@ def test_nothing_is_estimated_from_the_first_run_which_imports_torch(
 
     lab.call(measure=4, verify=1)
     lab.measure(RUNS[0])
-    lab.said(event=LogEvent.PROGRESS, done=1, total=5)
     assert begun(**lab.job(RUNS[1])) == "1/5 steps Measuring Flash2 B16 N128 H32 E2048 full"
     lab.measure(RUNS[1])
-    named = "1/5 steps Measuring Pytorch B16 N1024 H32 E2048 full"
+    named = "2/5 steps Measuring Pytorch B16 N1024 H32 E2048 full"
     assert begun(**lab.job(RUNS[2])) == f"{named}, about 20 s of measuring left"
     assert begun(**job(9, "verify", "x", title="Verifying")) == ""  # it writes there itself
 

@@ -82,7 +82,8 @@ class LogHandler(LogHandlerBase):
             print(blank + "\n".join(lines), file=self._stream, flush=True)
         if self._shows_steps:
             said = "" if self._over else activity(self._call)
-            steps = "{}/{} steps {}".format(*self._call.steps, said) if said else ""
+            total = self._call.counts.get("total", 0)
+            steps = f"{len(self._call.done)}/{total} steps {said}" if said else ""
             width = shutil.get_terminal_size().columns - 1
             print(blank + steps[:width], end="", file=self._stream, flush=True)
 
@@ -97,7 +98,7 @@ class LogHandler(LogHandlerBase):
                 call.began, call.words = monotonic(), told["cmd"].split()
                 begin(call, calls.begun or UNPLANNED)
             case LogEvent.RUN_INFO:
-                call.counts, call.steps = told["stats"], (0, told["stats"]["total"])
+                call.counts = told["stats"]
             case LogEvent.JOB_INFO | LogEvent.JOB_ERROR as event:
                 files = (tuple(map(str, told.get(key) or ())) for key in ("output", "log"))
                 rule, number = told["rule_name"], told["jobid"]
@@ -113,9 +114,7 @@ class LogHandler(LogHandlerBase):
                     call.done.append(job)
                     call.measured_at += [monotonic()] if job.rule == MEASURE else []
                     return ending(call, job)
-            case LogEvent.PROGRESS:
-                call.steps = (told["done"], told["total"])
-            case LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
+            case LogEvent.PROGRESS | LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
                 pass
             case event:
                 return self._others(self.format(record), record.levelno, event)

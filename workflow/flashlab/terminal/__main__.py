@@ -24,20 +24,19 @@ except KeyboardInterrupt:
     sys.exit(130)
 
 
-def from_here(folder: str) -> str:
-    """A path as it was given where ``./run`` was called, which has changed to its own folder."""
-    return os.path.relpath(os.path.join(os.environ.get("FLASHLAB_CALLED_IN", ""), folder))
-
-
 def for_snakemake(words: Sequence[str]) -> list[str]:
     """A command line with one ``--config``, the last one of which Snakemake heeds alone.
 
     It holds the values of all, and our own options by the keys of the configuration that they set.
+    A folder was given where ``./run`` was called, which has changed to its own.
     """
+    called_in = os.environ.get("FLASHLAB_CALLED_IN", "")
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
     parser.add_argument("--quick", action="store_const", const=True)
-    parser.add_argument("--import", type=from_here)
+    parser.add_argument(
+        "--import", type=lambda path: os.path.relpath(os.path.join(called_in, path))
+    )
     parser.add_argument("--device", dest="device_name")
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
     known, others = parser.parse_known_args(words)

@@ -37,24 +37,13 @@ from flashlab.records import Measurement, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
 
-SO_FAR_SECONDS = 50.0
-"""Seconds after which a call that is still measuring prints its first ratios."""
-
 MEASURE = "measure"
 STAGES = {
-    "ceilings": "Peak rate and bandwidth of this machine",
-    "measure_counters": "Counters",
-    "import_record": "Import",
-    "tables": "Tables",
-    "figures": "Figures of the experiments",
-    "observations": "Observations",
-    "report": "Report",
-    "page": "HTML page",
-    "freeze": "Recorded dataset",
-    "comparison": "Comparison",
-    "grades": "Grades",
-    # Copies: the line about the source is enough
-    **dict.fromkeys(("publish", "publish_grades"), ""),
+    **{"ceilings": "Peak rate and bandwidth of this machine", "measure_counters": "Counters"},
+    **{"import_record": "Import", "tables": "Tables", "figures": "Figures of the experiments"},
+    **{"observations": "Observations", "report": "Report", "page": "HTML page"},
+    **{"freeze": "Recorded dataset", "comparison": "Comparison", "grades": "Grades"},
+    **dict.fromkeys(("publish", "publish_grades"), ""),  # of the one before
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
@@ -86,20 +75,20 @@ class Job(NamedTuple):
 class Call:
     """What has happened in a call; times are in seconds, paths relative to the pipeline's folder.
 
-    `words` are those of the command. `runs` are the planned ones by the files of their records,
-    `names` what lines call these. `counts` are the jobs of each rule, `steps` how many are done, of
-    how many; `jobs`, by number, `done` and `failed` those that have begun and ended. It may be
+    `words` are those of the command, and `command` is what makes its report. `runs` are planned, by
+    the files of their records, and `names` what lines call these. `counts` are the jobs of each
+    rule; `jobs`, by number, `done` and `failed` those that have begun and ended. It may be
     `stopped` by an error that is none of a job; `withheld` are lines that only repeat a job's.
     """
 
     dry_run: bool = False
     began: float | None = None
     words: list[str] = field(default_factory=list)
+    command: str = "./run report"
     plan: Plan = UNPLANNED
     runs: dict[str, Run] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    steps: tuple[int, int] = (0, 0)
     jobs: dict[int, Job] = field(default_factory=dict)
     done: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
@@ -113,6 +102,7 @@ class Call:
 def begin(call: Call, plan: Plan) -> None:
     """Note what a call plans."""
     call.plan, processes = plan, dict[str, int]()
+    call.command += f" {plan.benchmark}" if plan.benchmark != DEFAULT.name else ""
     for entry in planned_records(plan.view(RECORDS)):
         for number, file in enumerate(process_files(entry), 1):
             call.runs[file["path"]] = Run.of(BENCHMARKS[plan.benchmark], entry["run"])
@@ -230,7 +220,7 @@ def ending(call: Call, job: Job) -> list[str]:
     says = says if outcome != UNMEASURED else "its record is unreadable"
     number = f"{len(call.measured_at):>{len(str(total))}}/{total}"
     line = f"{number} {_left(call):>6} {call.names.get(path, path)} {says}"
-    late = sum(time - (call.began or 0.0) >= SO_FAR_SECONDS for time in call.measured_at)
+    late = sum(time - (call.began or 0.0) >= 50 for time in call.measured_at)  # seconds
     return [line, *(_so_far(call) if late == 1 and len(call.measured_at) < total else [])]
 
 
@@ -355,12 +345,9 @@ def check_of(run: Run) -> str:
     return f"./run check {run.implementation}{at}"
 
 
-def _next_steps(call: Call, rows: Mapping[str, str]) -> list[str]:
-    """Commands by what they do; REPORT in them stands for the one that makes the report."""
+def _next_steps(rows: Mapping[str, str]) -> list[str]:
     width = max(map(len, rows), default=0) + 1
-    report = "./run report" + (f" {call.plan.benchmark}" * (call.plan.benchmark != DEFAULT.name))
-    named = {what: command.replace("REPORT", report) for what, command in rows.items()}
-    return [f"  {what + ':':<{width}}  {command}" for what, command in named.items()]
+    return [f"  {what + ':':<{width}}  {command}" for what, command in rows.items()]
 
 
 def _statuses(call: Call) -> list[str]:
@@ -387,8 +374,9 @@ def _statuses(call: Call) -> list[str]:
         slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
         steps = {"their logs": f"{call.plan.home}/logs/measure/"}
         steps |= {f"look into {name}": check_of(first[name]) for name in names}
-        steps["measure again"] = f"REPORT --again {' '.join(names if len(faulty) > 3 else slugs)}"
-    return [*lines, told, *_next_steps(call, steps), ""]
+        again = " ".join(names if len(faulty) > 3 else slugs)
+        steps["measure again"] = f"{call.command} --again {again}"
+    return [*lines, told, *_next_steps(steps), ""]
 
 
 def _shown(call: Call, pdf: Path) -> list[str]:
@@ -411,8 +399,8 @@ def _shown(call: Call, pdf: Path) -> list[str]:
     steps = {"open it": f"{opener} {pdf}"} if shutil.which(opener) else {}
     own = results_of(LOCAL, benchmark) / pdf.name
     if dataset == LOCAL and dataset_folder(DATA, "h200", benchmark).is_dir():
-        steps["see an H200's report"] = "REPORT --config dataset=h200"
+        steps["see an H200's report"] = f"{call.command} --config dataset=h200"
     elif dataset != LOCAL and own.is_file():
         lines.append(f"The report on this machine's records is kept as {own}.")
-        steps["show that one again"] = "REPORT"
-    return lines + _next_steps(call, steps)
+        steps["show that one again"] = call.command
+    return lines + _next_steps(steps)
