@@ -56,20 +56,23 @@ def in_workflow(
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 
-@pytest.fixture
-def hang() -> str:
-    """Body of a kernel that hangs, once it has written its process id beside its file."""
-    return "import os, time; open(__file__ + '.pid', 'w').write(str(os.getpid())); time.sleep(600)"
+def in_call(code: str) -> str:
+    """A kernel that runs these lines at each call, before it is right."""
+    lines = textwrap.indent(textwrap.dedent(code), "    ")
+    return f"def attention(qkv, causal):\n{lines}\n    return naive(qkv, causal)\n"
+
+
+HANG = "import os; open(__file__ + '.pid', 'w').write(str(os.getpid())); time.sleep(600)"
+"""What a kernel does that hangs, once it has written its process id beside its file."""
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Callable[[str], Implementation]:
-    """Writes a kernel with this body of `attention(qkv, causal)`."""
+def kernel(tmp_path: Path) -> Kernel:
+    """Writes a kernel, of which this is what follows `HEAD`."""
 
-    def write(body: str) -> Implementation:
+    def write(text: str) -> Implementation:
         path = tmp_path / "mine.py"
-        body = textwrap.indent(textwrap.dedent(body), "    ")
-        path.write_text(f"{HEAD}\ndef attention(qkv, causal):\n{body}\n", encoding="utf-8")
+        path.write_text(f"{HEAD}\n{text}\n", encoding="utf-8")
         return read_implementation(path)
 
     return write
@@ -78,19 +81,14 @@ def kernel(tmp_path: Path) -> Callable[[str], Implementation]:
 @pytest.fixture
 def protocol() -> dict[str, Any]:
     """The sampled protocol, cut as short as it goes."""
-    return {
-        "name": "sampled",
-        "relative_interval": 0.5,
-        "max_seconds": 0.02,
-        "timeout_s": 60,
-    }
+    return {"name": "sampled", "relative_interval": 0.5, "max_seconds": 0.02, "timeout_s": 60}
 
 
 @pytest.fixture
 def measure(kernel: Kernel, protocol: dict[str, Any], tmp_path: Path) -> Measured:
-    """Measures a kernel, or one with this body, as a job does; reads the record from its file."""
+    """Measures a kernel, or one with this text, as a job does; reads the record from its file."""
 
-    def measured(of: str | Implementation, run: Run = RUN, **limits: Any) -> Record:
+    def measured(of: str | Implementation = "", run: Run = RUN, **limits: Any) -> Record:
         os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
         output = tmp_path / "records" / "r.json"
         mine = kernel(of) if isinstance(of, str) else of
