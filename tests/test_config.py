@@ -18,14 +18,17 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementations
 from flashlab.config import (
+    BUILT_IN,
     ConfigError,
     Layer,
     config_file,
+    named_benchmark,
     parse_override,
+    parse_yaml,
+    place_of,
     read_layer,
     resolve_config,
 )
-from flashlab.config.layers import BUILT_IN, merged, named_benchmark, parse_yaml
 from flashlab.config.model import EXAMPLES
 from flashlab.files import canonical
 from flashlab.hw4.program import steps
@@ -253,7 +256,7 @@ def test_what_is_sound_is_read_as_yaml_reads_it_and_each_key_has_its_line(tmp_pa
     layer = read_layer(FILE)
     assert layer.keys == DEFAULT
     line = FILE.read_text(encoding="utf-8").splitlines().index("summary:") + 1
-    assert merged([layer]).place_of(("summary", "none")) == f"{FILE}, line {line}: summary.none"
+    assert place_of(("summary", "none"), [layer]) == f"{FILE}, line {line}: summary.none"
     marked = tmp_path / "marked.yaml"
     marked.write_text("a: &x {b: 1}\nc: {<<: *x, d: *x}\n", encoding="utf-8-sig")
     assert read_layer(marked).keys["c"] == {"b": 1, "d": {"b": 1}}

@@ -1,192 +1,302 @@
 """The configuration: its layers merged, its defaults filled in, and all of it checked.
 
-`flashlab.config.model` holds each key's type, bounds and default; relations between keys (a name
-used twice, a baseline that nothing measures, sizes that do not divide one another) are checked
-here. All problems are reported at once, each with the file, the key and the remedy.
+A layer is a file or the command line. Mappings merge key by key; any other value, a list too,
+replaces the one below. Two keys do more:
+
+- An item of `experiments` may be the name of an experiment of a layer below, or a mapping with that
+  name as `use` and the keys to change.
+- `implementations` applies to every experiment of the same layer that gives none of its own; in a
+  layer without a list of experiments, to all experiments below.
+
+All problems are reported at once, each with the file, the key and the remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, get_origin
 
+import yaml
 from pydantic import ValidationError
 
-from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import DEFAULT, find_benchmark
-from flashlab.config.layers import (
-    SHARED,
-    ConfigError,
-    Layer,
-    config_file,
-    merged,
-    named_benchmark,
-    override_layer,
-    parse_override,
-    read_layer,
-    unusable,
-)
-from flashlab.config.model import (
-    CONFIGURATION,
-    UNREPORTED,
-    KeyPath,
-    configuration_of,
-    nearest,
-    problem_of,
-)
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT, find_benchmark
+from flashlab.benchmarks.settings import EACH
+from flashlab.config import model
+from flashlab.config.model import SHARED, KeyPath, mistyped, nearest, shown
+from flashlab.untrusted import UnsoundFileError, read_file
 
-__all__ = ["ConfigError", "Layer", "config_file", "named_benchmark", "override_layer"]
-__all__ += ["parse_override", "read_layer", "reported_config", "resolve_config"]
+BUILT_IN = Path(__file__).parents[3]
+"""The folder of the configuration files whose experiments can be used where no layer has any."""
 
-HEADLINE = "summary"
-"""The name of the headline table, which no experiment can have."""
+MAX_SIZE = 10**6
+"""Most characters, keys and items of a text in YAML, with what its aliases stand for."""
 
-Problems = Iterator[tuple[KeyPath, str]]
-"""The key of each problem, below what is checked (none: all of that), and the message about it."""
+_QUOTE = "put text that holds : # * & ! or quotation marks in quotes, or check the indentation"
 
 
-def _unknown_names(
-    config: Mapping[str, Any], blocks: Mapping[KeyPath, Any], known: Collection[str]
-) -> Problems:
-    """The implementations that there are not, and a baseline that nothing measures."""
-    baseline, measured = config["baseline"], [n for block in blocks.values() for n in block[SHARED]]
-    # The kernels that are counted by default a project may have removed.
-    usual = CONFIGURATION.model_fields["counted"].default
-    used: dict[KeyPath, str] = {("baseline",): baseline}
-    used |= {("counted", i): n for i, n in enumerate(config["counted"]) if n not in usual}
-    for path, block in blocks.items():
-        used |= {(*path, SHARED, i): name for i, name in enumerate(block[SHARED])}
-    for path, name in used.items():
-        if name not in known:
-            yield path, describe_unknown(name, nearest(name, known), known)
-    if baseline in known and baseline not in measured:
-        yield (
-            ("baseline",),
-            f"no experiment measures {baseline}, nor does the summary; take one of "
-            f"{', '.join(dict.fromkeys(measured))}{nearest(baseline, measured)}, or add {baseline} "
-            "to their implementations",
+class ConfigError(Exception):
+    """Everything that is wrong with a configuration, in one message."""
+
+
+def unusable(*lines: str) -> ConfigError:
+    """The error of a configuration with these problems."""
+    return ConfigError("\n  ".join(["The configuration is not usable:", *sorted({*lines})]))
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which a key that is given twice is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if (name := str(key.value)) in lines:
+                message = f"the key {name} is given twice (first on line {lines[name]})"
+                raise yaml.MarkedYAMLError(None, None, message, key.start_mark, "keep one of them")
+            lines[name] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """The characters, keys and items of a node, those of an alias each time that it stands."""
+    if node not in known:
+        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+        pairs = chain.from_iterable(inner) if isinstance(node, yaml.MappingNode) else inner
+        known[node] = len(node.value) + sum(_size(each, known) for each in pairs)
+    return known[node]
+
+
+def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, yaml.Node | None]:
+    """The value of a YAML text (None for none), and its node.
+
+    Raises:
+        ConfigError: the first mistake, with its line and column where it has one, and a remedy.
+    """
+    try:
+        loader = _StrictLoader(content if isinstance(content, str) else content.decode())
+        node = loader.get_single_node()
+        if node and _size(node, {}) > MAX_SIZE:
+            message = f"with its aliases it has more than {MAX_SIZE:,} characters"
+            raise yaml.MarkedYAMLError(None, None, message, node.start_mark, "use fewer of them")
+        return node and loader.construct_document(node), node
+    except yaml.MarkedYAMLError as error:
+        at, begun = error.problem_mark or error.context_mark, error.context_mark
+        assert at, error
+        message = f"{error.problem or error.context}"
+        if at.buffer and at.buffer[at.pointer] == "\t":
+            message, error.note = "a tab", "replace it with spaces"
+        elif error.problem and begun and begun.line != at.line:
+            message += f" ({error.context} that begins on line {begun.line + 1})"
+        said = f"line {at.line + 1}, column {at.column + 1}: {message}; {error.note or _QUOTE}"
+    except UnicodeDecodeError as error:  # a file in Big5, say
+        before = error.object[: error.start].decode()
+        said = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}: "
+        said += "not UTF-8 text; save the file as UTF-8"
+    except RecursionError:
+        said = "lists or mappings are nested too deeply, or within themselves"
+    except Exception as error:  # such as a control character, or the date 2026-02-30
+        said = f"{' '.join(str(error).split())}; put text in quotes"
+    raise ConfigError(f"{origin}: {said}")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Keys from one place, which messages call `origin`: a file, whose `node` is known, or else."""
+
+    origin: str
+    keys: Mapping[str, Any]
+    node: yaml.Node | None = field(default=None, repr=False)
+
+    def place(self, path: KeyPath) -> tuple[int, str]:
+        """How many parts of a path the layer has; origin, line and path, as messages begin."""
+        value: Any = self.keys
+        node, line, depth = self.node, "", 0
+        for part in path:
+            items: Any = dict(enumerate(value)) if isinstance(value, list) else value
+            if not isinstance(items, Mapping) or part not in items:
+                break
+            value, depth, pairs = items[part], depth + 1, []
+            if isinstance(node, yaml.MappingNode):
+                pairs = [(str(key.value), key, inner) for key, inner in node.value]
+            elif isinstance(node, yaml.SequenceNode):
+                pairs = [(str(i), inner, inner) for i, inner in enumerate(node.value)]
+            key, node = next(((k, v) for name, k, v in pairs if name == str(part)), (None, None))
+            line = f", line {key.start_mark.line + 1}" if key else line
+        return depth, f"{self.origin}{line}: {model.key_text(path)}"
+
+
+def read_layer(file: Path) -> Layer:
+    """A configuration file as a layer.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a mapping in YAML.
+    """
+    try:
+        keys, node = parse_yaml(read_file(file), str(file))
+    except UnsoundFileError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if not isinstance(keys, dict):
+        given = "nothing" if keys is None else shown(keys)
+        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {given}")
+    return Layer(str(file), keys, node)
+
+
+def parse_override(argument: str) -> dict[str, Any]:
+    """One ``KEY=VALUE`` of ``--config``, with the value that a file's YAML would give the key.
+
+    Snakemake hands over the leaves of nested values as text. Here the value of a key that takes
+    text, or one of a few words, is that text unchanged, and any other value is YAML.
+
+    Raises:
+        ConfigError: no ``=``, or a value that is not YAML.
+    """
+    key, equals, value = argument.partition("=")
+    if not equals:
+        raise ConfigError(f"--config: {argument}: write KEY=VALUE, such as device=cpu")
+    if "." in key:
+        key, *within = key.split(".")
+        for inner in reversed(within):
+            value = f"{{{inner}: {value}}}"
+        raise ConfigError(f"--config: {argument}: write '{key}={value}'")
+    value = value.strip("'\"")  # as Snakemake does
+    field = model.CONFIGURATION.model_fields.get(key)
+    kind: Any = field.annotation if field else str
+    if kind is str or get_origin(kind) is Literal:
+        return {key: value}
+    try:
+        return {key: parse_yaml(value, f"--config: {key}: {value}")[0]}
+    except ConfigError as error:
+        raise ConfigError(f"{error}{model.example_text(key)}") from error
+
+
+def override_layer(arguments: Iterable[str]) -> Layer:
+    """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
+    return Layer("--config", reduce(_merged, map(parse_override, arguments), {}))
+
+
+def config_file(benchmark: str) -> Path:
+    """The configuration of a benchmark's report, relative to the project's folder."""
+    return Path("config", "config.yaml" if benchmark == DEFAULT.name else f"{benchmark}.yaml")
+
+
+def named_benchmark(layers: Sequence[Layer]) -> str:
+    """The benchmark that the last layer to name one does, by ``benchmark`` or as ``ladder=t28``."""
+    known = (*BENCHMARKS, "benchmark")
+    given = [(key, layer.keys[key]) for layer in layers for key in known if key in layer.keys]
+    names = [value if key == "benchmark" else key for key, value in given]
+    return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
+
+
+def _merged(below: Any, over: Any) -> Any:
+    """`over` merged into `below`: mappings merge key by key, any other value replaces.
+
+    A block that gives two parameters of a product replaces the third.
+    """
+    if not (isinstance(below, Mapping) and isinstance(over, Mapping)):
+        return over
+    products = (product for benchmark in BENCHMARKS.values() for product in benchmark.products)
+    lacking = ({*product.names} - over.keys() for product in products)
+    superseded = {name for names in lacking if len(names) == 1 for name in names}
+    kept = {key: each for key, each in below.items() if key not in superseded}
+    return kept | {key: _merged(kept.get(key), each) for key, each in over.items()}
+
+
+Experiment = dict[Any, Any]
+Experiments = dict[str, Experiment]
+SOURCES = object()
+"""The key of an experiment's sources among its keys while layers are merged, the last one last.
+
+Each is a layer, a path in it, and the path of what that gives in the experiment, () for all of it.
+"""
+
+
+def merged(layers: Sequence[Layer]) -> dict[str, Any]:
+    """The layers merged into one configuration, whose experiments have their `SOURCES`.
+
+    Raises:
+        ConfigError: an item of a list of experiments cannot be used.
+    """
+    config, known, shared = dict[str, Any](), Experiments(), None
+    for layer in layers:
+        before, items = config.get("experiments"), layer.keys.get("experiments")
+        config = _merged(config, layer.keys)
+        shared = layer if SHARED in layer.keys else shared
+        if isinstance(items, list):
+            taken = [_taken(layer, i, layers, known, shared) for i in range(len(items))]
+        elif shared is layer and isinstance(before, list):
+            own = {SHARED: layer.keys[SHARED]}
+            source = (layer, (SHARED,), (SHARED,))
+            taken = [{**each, **own, SOURCES: [*each[SOURCES], source]} for each in before]
+        else:
+            continue
+        config["experiments"] = taken
+        known |= {each["name"]: each for each in taken if isinstance(each.get("name"), str)}
+    return config
+
+
+def _taken(
+    layer: Layer, index: int, layers: Sequence[Layer], known: Experiments, shared: Layer | None
+) -> Experiment:
+    """The experiment of an item of a layer's list; ConfigError for one of no use.
+
+    One that gives no `implementations` has those of `shared`, the last layer so far with some; one
+    that is used by name, only those of the same layer. `known` are those of the layers below.
+    """
+    path: KeyPath = ("experiments", index)
+    item = layer.keys["experiments"][index]
+    keys = {"use": item} if isinstance(item, str) else item
+    if not isinstance(keys, Mapping):
+        raise unusable(f"{layer.place(path)[1]}: {mistyped(item, EACH)}")
+    taken: Experiment = {**keys, SOURCES: [(layer, path, ())]}
+    if shared and SHARED not in keys and (shared is layer or "use" not in keys):
+        taken[SHARED] = shared.keys[SHARED]
+        taken[SOURCES].insert(0, (shared, (SHARED,), (SHARED,)))
+    if "use" not in keys:
+        return taken
+    used = taken.pop("use")
+    name = used if isinstance(used, str) else shown(used)
+    if not known:
+        built_in = merged([read_layer(BUILT_IN / config_file(named_benchmark(layers)))])
+        known |= {each["name"]: each for each in built_in["experiments"]}
+    if name not in known:
+        names = ", ".join(known) or "none"
+        text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
+        raise unusable(f"{layer.place(path)[1]}: {text}")
+    if "sweep" in keys:
+        raise unusable(
+            f"{layer.place((*path, 'sweep'))[1]}: cannot be changed; remove it here, or define an "
+            f"experiment of your own, without use: {name}"
         )
+    if "name" not in keys:
+        taken["name"] = name
+        taken[SOURCES].insert(0, (layer, path, ("name",)))
+    sources = known[name][SOURCES] + taken[SOURCES]
+    return {**_merged(known[name], taken), SOURCES: sources}
 
 
-def _experiment_problems(experiment: Mapping[str, Any], before: Collection[str]) -> Problems:
-    """Problems of an experiment's keys beside one another, and of its name."""
-    if (name := experiment["name"]) in before:
-        yield ("name",), f"{name} names two experiments; rename or remove one"
-    if name == HEADLINE:
-        yield ("name",), f"{name} is the headline table's name; rename it"
-    named: list[tuple[KeyPath, str]] = [
-        (("replicates", each), each) for each in experiment.get("replicates", {})
-    ]
-    drawn = set[tuple[str, ...]]()
-    for group in ("figures", "supplement"):
-        for i, figure in enumerate(experiment[group]):
-            given = {"metric": figure} if isinstance(figure, str) else figure
-            if (what := (given["metric"], *given.get(SHARED, []))) in drawn:
-                yield (group, i), f"the {what[0]} figure is asked for twice; keep one"
-            drawn.add(what)
-            named += [((group, i, SHARED), each) for each in what[1:]]
-    for path, each in named:
-        if each not in experiment[SHARED]:
-            text = f"{each} is not measured in this experiment; add it to its implementations"
-            yield path, f"{text}, or remove it here"
+def place_of(path: KeyPath, layers: Iterable[Layer], experiments: Sequence[Any] = ()) -> str:
+    """The place in the layer that gives a path of the configuration, or the most of it.
 
-
-# The parameters of a block, as the benchmark declares them
-
-
-def _many(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
-    """Problems of which parameters a block gives: any two of a product, and no third."""
-    for product in benchmark.products:
-        names, given = ", ".join(product.names), [name for name in product.names if name in block]
-        if len(given) < 2:
-            count = f"only {given[0]}" if given else "none of them"
-            yield (), f"give two of {names} (as {product}); found {count}"
-        if len(given) > 2:
-            first, whole, second = (block[name] for name in product.names)
-            text = f"give two of {names}, as the third follows ({product})"
-            if all(isinstance(v, int) for v in (first, whole, second)) and first * second != whole:
-                text += f"; {first} × {second} is {first * second}, not {whole}"
-            yield (), f"{text}; remove one of them"
-    if stand_in := benchmark.stand_in:
-        name, others = stand_in.name, [p.name for p in benchmark.given]
-        beside = [other for other in others if (other in block) == (name in block)]
-        if name not in block and beside:
-            yield (), f"give {', '.join(beside)}, or {name} in place of {', '.join(others)}"
-        elif beside:
-            yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
-        for value in _many(block.get(name, [])):
-            if not (stand_in.stands_for and stand_in.stands_for(value)):
-                yield (name,), f"there is no {name} {value}"
-
-
-def _sweep_problems(benchmark: Benchmark, sweep: str, block: Mapping[str, Any]) -> Problems:
-    """Problems of the swept parameter's own values, and of the lists beside it."""
-    values = block.get(sweep)
-    if values is None:
-        product = next((p.names for p in benchmark.products if sweep in p.names), ())
-        beside = " and ".join(name for name in product if name in block)
-        follows = f", which follows here from {beside}" if beside else ""
-        remedy = ", in place of one of these" if beside else ""
-        yield (), f"sweep is {sweep}{follows}; give its values as a list{remedy}"
-    elif not isinstance(values, list):
-        yield (sweep,), f"sweep is {sweep}, so this must be a list of values, found {values}"
-    else:
-        for value in (each for each in values if values.count(each) > 1):
-            yield (sweep,), f"holds {value} twice; keep one of them"
-        text = f"a list beside the sweep must have as many values as {sweep} ({len(values)})"
-        for each in benchmark.parameters:
-            column = block.get(each.name)
-            if isinstance(column, list) and len(column) != len(values) and not each.is_variant:
-                yield (each.name,), f"{text}, found {len(column)}"
-
-
-def _divisor_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
-    """Problems of sizes that do not divide those that they must divide."""
-    runs = [*benchmark.combinations(block)]
-    for product in benchmark.products:
-        if product.whole in block:
-            (divisor,) = set(product.factors) & block.keys()
-            for whole, size in ((run[product.whole], run[divisor]) for run in runs):
-                if whole % size:
-                    text = f"{divisor} {size} does not divide {whole}; use a multiple of {size}"
-                    yield (product.whole,), f"{text}, such as {max(1, round(whole / size)) * size}"
-                    return
-    for parameter in benchmark.parameters:
-        if (of := parameter.divides) and parameter.name in block:
-            for run in map(benchmark.complete, runs):
-                value, whole = int(run[parameter.name]), int(run[of])
-                if whole % value:
-                    text = f"{value} does not divide {of} {whole}; use 1, or another divisor"
-                    yield (parameter.name,), text
-
-
-def _relations(config: Mapping[str, Any], benchmark: Benchmark, known: Collection[str]) -> Problems:
-    """Problems in the relations between keys, in a configuration that the schema accepts."""
-    blocks: dict[KeyPath, Any] = {(HEADLINE,): config[HEADLINE]}
-    blocks |= {("experiments", i): block for i, block in enumerate(config["experiments"])}
-    names = [experiment["name"] for experiment in config["experiments"]]
-    yield from _unknown_names(config, blocks, known)
-    for path, block in blocks.items():
-        if path != (HEADLINE,):
-            for at, text in _experiment_problems(block, names[: int(path[1])]):
-                yield (*path, *at), text
-        for device in ("cuda", "cpu"):
-            given, sweep = block[device], block.get("sweep")
-            problems = (
-                [*_given_problems(benchmark, given)]
-                or (sweep and [*_sweep_problems(benchmark, sweep, given)])
-                or [*_divisor_problems(benchmark, given)]
-            )
-            for at, text in problems:
-                yield (*path, device, *at), text
-    for name in config["remarks"].keys() - names:
-        text = f"no experiment has this name; known: {', '.join(sorted({*names}))}"
-        yield ("remarks", name), text
+    `experiments` are the sources of each. A later change in another layer to the experiment that
+    has the path is named, too.
+    """
+    sources: list[tuple[Layer, KeyPath, KeyPath]] = [(layer, (), ()) for layer in layers]
+    if experiments and len(path) > 1 and path[0] == "experiments":
+        sources, path = experiments[int(path[1])], path[2:]
+    found = []
+    for layer, begin, at in sources:
+        if path[: len(at)] == at:
+            depth, place = layer.place((*begin, *path[len(at) :]))
+            found.append((depth - len(begin) + len(at), place, layer, begin[:1]))
+    _, place, layer, within = max(reversed(found), key=lambda each: each[0])
+    last, changed, _ = sources[-1]
+    if within != ("experiments",) or layer.origin == last.origin:
+        return place
+    return f"{place} (changed by {last.place(changed)[1]})"
 
 
 def _with_chosen(benchmark: Benchmark, config: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -201,7 +311,7 @@ def _with_chosen(benchmark: Benchmark, config: Mapping[str, Any], place: str) ->
     if parameter is None or benchmark.name not in config:
         return kept
     chosen, numbers = config[benchmark.name], dict[int, None]()
-    for named in chosen.split(",") if isinstance(chosen, str) else _many(chosen):
+    for named in chosen.split(",") if isinstance(chosen, str) else model.many(chosen):
         digits = str(named).strip().removeprefix(parameter.symbol)  # t28, 28 or "28"
         if not (digits.isdecimal() and parameter.stands_for and parameter.stands_for(int(digits))):
             raise ConfigError(f"{place}: there is no {parameter.labels['en']} {named}")
@@ -209,7 +319,7 @@ def _with_chosen(benchmark: Benchmark, config: Mapping[str, Any], place: str) ->
     found = [each for each in config["experiments"] if each["sweep"] == parameter.name]
     if not found:
         raise ConfigError(f"{place}: no experiment sweeps {parameter.name} to choose from")
-    for block, value in ((config[HEADLINE], next(iter(numbers))), (found[0], [*numbers])):
+    for block, value in ((config[model.HEADLINE], next(iter(numbers))), (found[0], [*numbers])):
         block |= {device: {parameter.name: value} for device in ("cuda", "cpu")}
     return kept | {"experiments": found[:1]}
 
@@ -227,16 +337,18 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         ConfigError: one message with a line for each problem (origin, key, remedy).
     """
     given, benchmark = merged(layers), find_benchmark(named_benchmark(layers))
-    model = CONFIGURATION if benchmark is DEFAULT else configuration_of(benchmark)
+    items = given.get("experiments")
+    sources = [each.pop(SOURCES) for each in items] if isinstance(items, list) else []
+    keys_of = model.CONFIGURATION if benchmark is DEFAULT else model.configuration_of(benchmark)
     try:
-        keys = model.model_validate(given.config).model_dump(exclude_none=True)
-        problems = [*_relations(keys, benchmark, implementations)]
+        keys = keys_of.model_validate(given).model_dump(exclude_none=True)
+        problems = [*model.problems_beside(keys, benchmark, implementations)]
     except ValidationError as error:
-        problems = [problem_of(mistake, model) for mistake in error.errors()]
+        problems = [model.problem_of(mistake, keys_of) for mistake in error.errors()]
     if problems:
-        raise unusable(*(f"{given.place_of(at)}: {text}" for at, text in problems))
+        raise unusable(*(f"{place_of(at, layers, sources)}: {text}" for at, text in problems))
     keys.pop(SHARED, None)
-    return _with_chosen(benchmark, keys, given.place_of((benchmark.name,)))
+    return _with_chosen(benchmark, keys, place_of((benchmark.name,), layers))
 
 
 def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,6 +356,6 @@ def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
     Of the protocols, only the chosen one has its settings: no other one measured anything.
     """
-    kept, measure = {k: v for k, v in resolved.items() if k not in UNREPORTED}, resolved["measure"]
-    chosen = ("protocol", measure["protocol"], "timeout_s")
-    return kept | {"measure": {key: measure[key] for key in measure if key in chosen}}
+    measure, left_out = resolved["measure"], model.UNREPORTED
+    chosen = {key: measure[key] for key in ("protocol", measure["protocol"], "timeout_s")}
+    return {k: v for k, v in resolved.items() if k not in left_out} | {"measure": chosen}

@@ -1,7 +1,8 @@
 """The keys of a configuration, with the type, bounds and default of each; messages of mistakes.
 
 config/README.md says what each is for. The benchmark's declaration gives the parameters of a block,
-the quantities of a figure and the settings of its own protocols.
+the quantities of a figure and the settings of its own protocols. Here are relations
+between keys, too: a name used twice, a baseline that nothing measures, sizes that do not divide.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Collection, Hashable, Sequence, Sized
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from datetime import date
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -19,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import AfterValidator, Field, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import (
@@ -189,6 +191,151 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
 CONFIGURATION = configuration_of(DEFAULT)
 
 
+# Relations between keys, in a configuration whose keys are right by themselves
+
+SHARED, HEADLINE = "implementations", "summary"
+"""The key whose names apply to several experiments, and the name that no experiment can have."""
+
+KeyPath = tuple[str | int, ...]
+Problems = Iterator[tuple[KeyPath, str]]
+"""The key of each problem, below what is checked (none: all of that), and the message about it."""
+
+
+def _unknown_names(
+    config: Mapping[str, Any], blocks: Mapping[KeyPath, Any], known: Collection[str]
+) -> Problems:
+    """The implementations that there are not, and a baseline that nothing measures."""
+    baseline, measured = config["baseline"], [n for block in blocks.values() for n in block[SHARED]]
+    # The kernels that are counted by default a project may have removed.
+    usual = CONFIGURATION.model_fields["counted"].default
+    used: dict[KeyPath, str] = {("baseline",): baseline}
+    used |= {("counted", i): n for i, n in enumerate(config["counted"]) if n not in usual}
+    for path, block in blocks.items():
+        used |= {(*path, SHARED, i): name for i, name in enumerate(block[SHARED])}
+    for path, name in used.items():
+        if name not in known:
+            yield path, describe_unknown(name, nearest(name, known), known)
+    if baseline in known and baseline not in measured:
+        text = f"no experiment measures {baseline}, nor does the summary; take one of "
+        text += f"{', '.join(dict.fromkeys(measured))}{nearest(baseline, measured)}"
+        yield ("baseline",), f"{text}, or add {baseline} to their implementations"
+
+
+def _experiment_problems(experiment: Mapping[str, Any], before: Collection[str]) -> Problems:
+    """Problems of an experiment's keys beside one another, and of its name."""
+    if (name := experiment["name"]) in before:
+        yield ("name",), f"{name} names two experiments; rename or remove one"
+    if name == HEADLINE:
+        yield ("name",), f"{name} is the headline table's name; rename it"
+    named, drawn = list[tuple[KeyPath, str]](), set[tuple[str, ...]]()
+    named += [(("replicates", each), each) for each in experiment.get("replicates", {})]
+    for group in ("figures", "supplement"):
+        for i, figure in enumerate(experiment[group]):
+            given = {"metric": figure} if isinstance(figure, str) else figure
+            if (what := (given["metric"], *given.get(SHARED, []))) in drawn:
+                yield (group, i), f"the {what[0]} figure is asked for twice; keep one"
+            drawn.add(what)
+            named += [((group, i, SHARED), each) for each in what[1:]]
+    for path, each in named:
+        if each not in experiment[SHARED]:
+            text = f"{each} is not measured in this experiment; add it to its implementations"
+            yield path, f"{text}, or remove it here"
+
+
+def many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
+    """Problems of which parameters a block gives: any two of a product, and no third."""
+    for product in benchmark.products:
+        names, given = ", ".join(product.names), [name for name in product.names if name in block]
+        if len(given) < 2:
+            count = f"only {given[0]}" if given else "none of them"
+            yield (), f"give two of {names} (as {product}); found {count}"
+        if len(given) > 2:
+            first, whole, second = (block[name] for name in product.names)
+            text = f"give two of {names}, as the third follows ({product})"
+            if all(isinstance(v, int) for v in (first, whole, second)) and first * second != whole:
+                text += f"; {first} × {second} is {first * second}, not {whole}"
+            yield (), f"{text}; remove one of them"
+    if stand_in := benchmark.stand_in:
+        name, others = stand_in.name, [p.name for p in benchmark.given]
+        beside = [other for other in others if (other in block) == (name in block)]
+        if name not in block and beside:
+            yield (), f"give {', '.join(beside)}, or {name} in place of {', '.join(others)}"
+        elif beside:
+            yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
+        for value in many(block.get(name, [])):
+            if not (stand_in.stands_for and stand_in.stands_for(value)):
+                yield (name,), f"there is no {name} {value}"
+
+
+def _sweep_problems(benchmark: Benchmark, sweep: str | None, block: Mapping[str, Any]) -> Problems:
+    """Problems of the swept parameter's own values, and of the lists beside it."""
+    values = block.get(sweep) if sweep else None
+    if not sweep:
+        return
+    if values is None:
+        product = next((p.names for p in benchmark.products if sweep in p.names), ())
+        beside = " and ".join(name for name in product if name in block)
+        follows = f", which follows here from {beside}" if beside else ""
+        remedy = ", in place of one of these" if beside else ""
+        yield (), f"sweep is {sweep}{follows}; give its values as a list{remedy}"
+    elif not isinstance(values, list):
+        yield (sweep,), f"sweep is {sweep}, so this must be a list of values, found {values}"
+    else:
+        for value in (each for each in values if values.count(each) > 1):
+            yield (sweep,), f"holds {value} twice; keep one of them"
+        text = f"a list beside the sweep must have as many values as {sweep} ({len(values)})"
+        for each in benchmark.parameters:
+            column = block.get(each.name)
+            if isinstance(column, list) and len(column) != len(values) and not each.is_variant:
+                yield (each.name,), f"{text}, found {len(column)}"
+
+
+def _divisor_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
+    """Problems of sizes that do not divide those that they must divide."""
+    runs = [*benchmark.combinations(block)]
+    for product in benchmark.products:
+        if product.whole in block:
+            (divisor,) = set(product.factors) & block.keys()
+            for whole, size in ((run[product.whole], run[divisor]) for run in runs):
+                if whole % size:
+                    text = f"{divisor} {size} does not divide {whole}; use a multiple of {size}"
+                    yield (product.whole,), f"{text}, such as {max(1, round(whole / size)) * size}"
+                    return
+    for parameter in benchmark.parameters:
+        if (of := parameter.divides) and parameter.name in block:
+            for run in map(benchmark.complete, runs):
+                value, whole = int(run[parameter.name]), int(run[of])
+                if whole % value:
+                    text = f"{value} does not divide {of} {whole}; use 1, or another divisor"
+                    yield (parameter.name,), text
+
+
+def problems_beside(
+    config: Mapping[str, Any], benchmark: Benchmark, known: Collection[str]
+) -> Problems:
+    """Problems in the relations between keys, in a configuration that the schema accepts."""
+    blocks: dict[KeyPath, Any] = {(HEADLINE,): config[HEADLINE]}
+    blocks |= {("experiments", i): block for i, block in enumerate(config["experiments"])}
+    names = [experiment["name"] for experiment in config["experiments"]]
+    yield from _unknown_names(config, blocks, known)
+    for path, block in blocks.items():
+        for at, text in _experiment_problems(block, names[: int(path[1])]) if path[1:] else ():
+            yield (*path, *at), text
+        for device in ("cuda", "cpu"):
+            problems = [*_given_problems(benchmark, block[device])]
+            problems = problems or [*_sweep_problems(benchmark, block.get("sweep"), block[device])]
+            problems = problems or [*_divisor_problems(benchmark, block[device])]
+            for at, text in problems:
+                yield (*path, device, *at), text
+    for name in config["remarks"].keys() - names:
+        text = f"no experiment has this name; known: {', '.join(sorted({*names}))}"
+        yield ("remarks", name), text
+
+
 def model_at(model: type[Keys], path: Sequence[object]) -> type[Keys]:
     """The model of the mapping at a path of keys and positions below a model."""
     for part in path:
@@ -217,8 +364,6 @@ SYNONYMS = {
     **{p.symbol.lower(): p.name for b in reversed(BENCHMARKS.values()) for p in b.parameters},
 }
 """Common other names of values, in lower case, with the name that the configuration takes."""
-
-KeyPath = tuple[str | int, ...]
 
 _TYPES = {
     **{"int_type": "a whole number", "float_type": "a number", "finite_number": "a number"},
