@@ -21,85 +21,56 @@ def row(implementation: str, verdict: str, value: int | str = 128) -> str:
     return f"{about},{value},2.0,,,{verdict}"
 
 
-class Folder:
-    """A dataset's results: the comparisons, and a plan of one record."""
-
-    def __init__(self, results: Path) -> None:
-        self.results, self.record = results, results / "record.json"
-        self.record.touch()
-        self.plan(self.record)
-
-    def plan(self, record: Path) -> None:
-        write_json(self.results / RECORDS, {"experiments": {"seq_len": [{"path": str(record)}]}})
-
-    def report(self, *rows: str) -> list[str]:
-        (self.results / COMPARISONS).write_text("\n".join([COLUMNS, *rows, ""]))
-        return compare_verdicts(self.results)
+def report(results: Path, *rows: str, record: str = "record.json", made: float = 0) -> list[str]:
+    """What is told when these are the comparisons of one record, made so long after 1970."""
+    path = results / record
+    path.touch()
+    if made:
+        os.utime(path, (made, made))
+    write_json(results / RECORDS, {"experiments": {"seq_len": [{"path": str(path)}]}})
+    (results / COMPARISONS).write_text("\n".join([COLUMNS, *rows, ""]))
+    return compare_verdicts(results)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-def test_a_verdict_that_changed_is_told_once(folder: Folder) -> None:
-    others = (row("Flex", "below"), row("Flash2", "below", ""))
-    folder.report(row("Flash2", "above"), *others)
-    assert folder.report(row("Flash2", "inconclusive"), *others) == [
+def test_a_verdict_that_changed_is_told_once(tmp_path: Path) -> None:
+    """Alone or pooled; a comparison that is new or gone is no changed verdict."""
+    flex, pooled = row("Flex", "below"), row("Flash2", "below", "")
+    report(tmp_path, row("Flash2", "above"), flex, pooled, made=1)
+    open_ = row("Flash2", "inconclusive")
+    assert report(tmp_path, open_, flex, pooled, made=1) == [
         "1 of 3 verdicts changed since the report before, from the same records:",
         "seq_len causal=false forward_time at 128: Flash2 / Pytorch: above is now inconclusive",
     ]
-    assert folder.report(row("Flash2", "inconclusive"), *others) == []
-    pooled = folder.report(row("Flash2", "inconclusive"), others[0], row("Flash2", "equal", ""))
-    assert pooled[1:] == [
+    assert report(tmp_path, open_, flex, pooled, made=1) == []
+    assert report(tmp_path, open_, flex, row("Flash2", "equal", ""), made=1)[1:] == [
         "seq_len causal=false forward_time pooled: Flash2 / Pytorch: below is now equal"
     ]
+    assert report(tmp_path, row("Flash4", "below"), made=1) == []
 
 
-def test_of_many_changes_the_first_are_listed(folder: Folder) -> None:
-    folder.report(*(row("Flash2", "above", n) for n in range(MOST_LISTED + 3)))
-    said = folder.report(*(row("Flash2", "equal", n) for n in range(MOST_LISTED + 3)))
+def test_of_many_changes_the_first_are_listed(tmp_path: Path) -> None:
+    report(tmp_path, *(row("Flash2", "above", n) for n in range(MOST_LISTED + 3)))
+    said = report(tmp_path, *(row("Flash2", "equal", n) for n in range(MOST_LISTED + 3)))
     assert len(said) == MOST_LISTED + 2 and said[-1] == "and 3 more"
 
 
-def test_comparisons_that_are_new_or_gone_are_no_changed_verdicts(folder: Folder) -> None:
-    folder.report(row("Flash2", "above"))
-    assert folder.report(row("Flex", "below")) == []
-
-
-def test_runs_that_were_measured_since_are_told_apart_from_an_upgrade(folder: Folder) -> None:
-    folder.report(row("Flash2", "above"), row("Flex", "above"))
-    os.utime(folder.record, ns=(1, 1))
-    said = folder.report(row("Flash2", "below"), row("Flex", "below"))
-    assert said[0] == (
-        "2 of 2 verdicts changed since the report before, with runs that were measured since:"
-    )
-
-
-def test_a_removed_experiment_measures_nothing(folder: Folder) -> None:
-    folder.report(row("Flash2", "above"))
-    (other := folder.results / "other.json").touch()
-    os.utime(other, ns=(1, 1))  # measured long ago, and reported again
-    folder.plan(other)
-    said = folder.report(row("Flash2", "below"))
-    assert said[0] == "1 of 1 verdicts changed since the report before, which had other runs:"
-    other.touch()
-    said = folder.report(row("Flash2", "above"))
-    assert said[0].endswith("with runs that were measured since:")
-
-
-def test_a_record_that_is_new_was_measured_since_if_it_is_newer_than_the_report(
-    folder: Folder,
+@pytest.mark.parametrize(
+    ("record", "made", "cause"),
+    [
+        pytest.param("record.json", 2, "from the same records", id="nothing"),
+        pytest.param("record.json", 1, "measured since", id="the run again"),
+        pytest.param("other.json", 1, "which had other runs", id="another experiment, long ago"),
+        pytest.param("other.json", 2**31, "measured since", id="a run, as after an upgrade"),
+    ],
+)
+def test_what_was_measured_since_is_told_apart_from_an_upgrade(
+    tmp_path: Path, record: str, made: int, cause: str
 ) -> None:
-    """As after an upgrade, which gives each record another name."""
-    folder.report(row("Flash2", "above"))
-    (other := folder.results / "other.json").touch()
-    os.utime(other, (2**31, 2**31))
-    folder.plan(other)
-    said = folder.report(row("Flash2", "below"))
-    assert said[0].endswith("with runs that were measured since:")
+    report(tmp_path, row("Flash2", "above"), made=2)
+    said = report(tmp_path, row("Flash2", "below"), record=record, made=made)
+    assert said[0].endswith(f"{cause}:")
 
 
-def test_a_file_that_cannot_be_read_is_no_report_before(folder: Folder) -> None:
-    folder.results.joinpath(KEPT).write_text("[]")
-    assert folder.report(row("Flash2", "above")) == []
+def test_a_file_that_cannot_be_read_is_no_report_before(tmp_path: Path) -> None:
+    tmp_path.joinpath(KEPT).write_text("[]")
+    assert report(tmp_path, row("Flash2", "above")) == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from figures.drawn import BOTH, Results, clipped, dataset_of, drawn, overlapping, sweep_of, texts_of
+from figures.drawn import BOTH, Results, assert_legible, dataset_of, drawn, sweep_of, texts_of
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -21,21 +19,14 @@ from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.devices import find_device
 from flashlab.figures.stage import across
-from flashlab.figures.steps import Steps, draw_steps
-from flashlab.files import read_json
 from flashlab.story.ladder import ladder_of
 
 TIMES = {
-    "Pytorch": [0.0972, 0.578, 1.83],
-    "Flash2": [0.0234, 0.136, 0.46],
-    "Flex": [0.03, 0.124, "incorrect"],
-    "Flash4": [0.0266, 0.117, 0.346],
+    **{"Pytorch": [0.0972, 0.578, 1.83], "Flash2": [0.0234, 0.136, 0.46]},
+    **{"Flex": [0.03, 0.124, "incorrect"], "Flash4": [0.0266, 0.117, 0.346]},
     "FlashLab": [0.0181, 0.116, 0.306],
 }
 THREE = (128, 512, 1024)
-
-
-# Dots
 
 
 def test_every_time_of_many_is_printed_beside_its_dot_bold_near_the_best() -> None:
@@ -46,30 +37,19 @@ def test_every_time_of_many_is_printed_beside_its_dot_bold_near_the_best() -> No
     weights = {(text.get_text(), text.get_fontweight()) for text in second.texts}
     # 0.116 and 0.117 are within the margin of one another, 0.124 is not.
     assert {("0.12", "bold"), ("0.12", "normal"), ("0.58", "normal")} <= weights
-    assert [line.get_ydata().tolist() for line in third.lines if line.get_marker() == "x"] == [
-        [2.5]
-    ]
+    crosses = [line.get_ydata().tolist() for line in third.lines if line.get_marker() == "x"]
+    assert crosses == [[2.5]]
     assert {"Forward", "Backward", "Flex: incorrect"} <= set(texts_of(figure))
-    assert overlapping(figure) == clipped(figure) == []
-
-
-@pytest.mark.parametrize(
-    ("variants", "count"), [([False], 5), ([False, True], 5), ([False], 3)], ids=str
-)
-def test_times_of_few_or_with_a_mask_are_lines(variants: list[bool], count: int) -> None:
-    chosen = {name: TIMES[name] for name in list(TIMES)[:count]}
-    figure = drawn(sweep_of(chosen, THREE, variants), "time")
-    assert (len(figure.axes) == len(THREE)) == (count > 3 and len(variants) == 1)
-
-
-# Bars and a curve
+    for names, variants in (([*TIMES], (False, True)), ([*TIMES][:3], (False,))):
+        lines = drawn(sweep_of({name: TIMES[name] for name in names}, THREE, variants), "time")
+        assert len(lines.axes) == 2
 
 
 def training(**results: Any) -> Dataset:
     """Implementations at one seed, compiled and not."""
-    rows = {name: [value] for name, value in results.items()}
     measured = {metric.name for metric in TRAINING.measured} - {"gpu_busy_time"}
-    return dataset_of(rows, [1337], (False, True), of="seed", benchmark=TRAINING.having(measured))
+    rows, benchmark = {name: [value] for name, value in results.items()}, TRAINING.having(measured)
+    return dataset_of(rows, [1337], (False, True), of="seed", benchmark=benchmark)
 
 
 def bars_of(figure: Figure) -> list[Rectangle]:
@@ -77,26 +57,19 @@ def bars_of(figure: Figure) -> list[Rectangle]:
 
 
 def test_alternatives_are_bars_of_which_the_ends_are_printed_or_what_became_of_them() -> None:
-    data = training(Pytorch=120.0, Flash2=40.0, Flex="oom")
-    figure = drawn(data.sweeps[0], "time")
+    figure = drawn(training(Pytorch=120.0, Flash2=40.0, Flex="oom").sweeps[0], "time")
     assert [bar.get_width() for bar in bars_of(figure)] == [120.0, 180.0, 40.0, 60.0]
     said = texts_of(figure)
     assert said.count("× 記憶體不足 out of memory") == 2
-    assert {"180", "40.0", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= {*said, "40.0"}
-    assert not {"120", "60", "60.0"} & {*said}
-    assert overlapping(figure) == clipped(figure) == []
+    assert {"180", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= {*said}
+    assert not {"120", "60", "60.0", "GPU 忙碌 GPU busy"} & {*said}
 
 
 def test_the_bar_of_a_time_is_split_into_when_the_gpu_was_busy_and_idle() -> None:
-    without = training(Pytorch=120.0, Flash2=80.0)
-    key = ("seed", "compile=false", "gpu_busy_time", "Flash2", 1337)
-    index = pd.MultiIndex.from_tuples([key], names=without.values.index.names)
-    busy = pd.Series([32.0], index, name="value")
-    measured = replace(
-        without, benchmark=TRAINING, values=pd.concat([without.values, busy]).sort_index()
-    )
-    assert "GPU 忙碌 GPU busy" not in texts_of(drawn(without.sweeps[0], "time"))
-    figure = drawn(measured.sweeps[0], "time")
+    data = training(Pytorch=120.0, Flash2=80.0)
+    values = data.values.copy()
+    values["seed", "compile=false", "gpu_busy_time", "Flash2", 1337] = 32.0
+    figure = drawn(replace(data, benchmark=TRAINING, values=values.sort_index()).sweeps[0], "time")
     whole, inner = (next(b for b in bars_of(figure) if b.get_width() == w) for w in (80.0, 32.0))
     assert (inner.get_x(), inner.get_y()) == (whole.get_x(), whole.get_y())
     assert (whole.get_alpha() or whole.get_facecolor()[3]) < inner.get_facecolor()[3] == 1
@@ -119,23 +92,21 @@ def test_curves_are_drawn_with_their_differences_from_the_naive_one(tmp_path: Pa
     upper, lower = ([list(line.get_ydata()) for line in axes.lines] for axes in figure.axes)
     first = runs.implementation.tolist().index("Pytorch")
     assert sorted(upper) == [[4.0, 3.0 + number, 2.0] for number in range(4)]
-    assert sorted(y[1] for y in lower if len(y) == 3) == sorted(
-        n - first for n in range(4) if n != first
-    )
+    others = sorted(n - first for n in range(4) if n != first)
+    assert sorted(y[1] for y in lower if len(y) == 3) == others
     assert "與 Pytorch [未編譯] 之差 Difference from Pytorch [Eager]" in texts_of(figure)
-    assert overlapping(figure) == clipped(figure) == []
 
 
 # Across experiments
 
+NAIVE = [30.0, 60, 120, 240]
+OF_TWO: Results = {"Pytorch": NAIVE, "Flash2": [n / 4 for n in NAIVE]}
+FAILED: Results = {name: ["oom"] * 4 for name in OF_TWO}
+
 
 def overview(results: Results, *arguments: Any, **options: Any) -> dict[str, Figure]:
-    return dict(across(dataset_of(results, *arguments, **options), BOTH))
-
-
-NAIVE = [30.0, 60, 120, 240]
-OF_TWO = {"Pytorch": NAIVE, "Flash2": [n / 4 for n in NAIVE]}
-FAILED = {name: ["oom"] * 4 for name in OF_TWO}
+    found = across(dataset_of(results, *arguments, **options), BOTH)
+    return {name: assert_legible(figure) for name, figure in found}
 
 
 @pytest.mark.parametrize(
@@ -151,22 +122,17 @@ FAILED = {name: ["oom"] * 4 for name in OF_TWO}
 def test_what_is_drawn_is_what_there_is_to_compare(
     results: Results, variants: list[bool], expected: list[str]
 ) -> None:
-    found = overview(results, variants=variants)
-    assert list(found) == expected
-    for figure in found.values():
-        assert overlapping(figure) == clipped(figure) == []
+    assert list(overview(results, variants=variants)) == expected
 
 
 def test_a_row_has_the_speed_of_each_pass_and_the_total_hollow_where_undecided() -> None:
-    rows = {"Pytorch": NAIVE, "Flash2": [30.3, 15.0, 30, 60]}
-    figure = overview(rows)["speedups-seq_len"]
-    (axes,) = figure.axes
-    points = [each for each in axes.collections if isinstance(each, PathCollection)]
+    figure = overview({"Pytorch": NAIVE, "Flash2": [30.3, 15.0, 30, 60]})["speedups-seq_len"]
+    points = [each for each in figure.axes[0].collections if isinstance(each, PathCollection)]
     assert len(points) == 3
     for each in points:
         assert each.get_offsets()[:, 0].tolist() == pytest.approx([30 / 30.3, 4, 4, 4])
-        faces = [face[:3].tolist() for face in each.get_facecolors()]
-        assert faces[0] == [1, 1, 1] and [1, 1, 1] not in faces[1:]
+        is_hollow = [face[:3].tolist() == [1, 1, 1] for face in each.get_facecolors()]
+        assert is_hollow == [True] + [False] * (len(is_hollow) - 1)
     assert {"N", "128", "1024", "4.00×", "25%", "前向\nForward", "1×"} <= set(texts_of(figure))
 
 
@@ -177,56 +143,31 @@ def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst
     rows = [label.get_text() for label in first.get_yticklabels()]
     assert rows == ["Flash2", "Flash4", "Pytorch"]
     ticks = first.collections[0].get_offsets().tolist()
-    shares = {y: sorted(x for x, at in ticks if at == y) for y in (0.5, 1.5, 2.5)}
+    shares = [sorted(x for x, at in ticks if at == y) for y in (0.5, 1.5, 2.5)]
     expected = ([50, 100, 100], [80, 100, 100], [10, 10, 11.1])
-    assert [*shares.values()] == [pytest.approx(each, rel=0.01) for each in expected]
+    assert shares == [pytest.approx(each, rel=0.01) for each in expected]
     numbers = [text.get_text() for text in first.texts]
     assert numbers == ["中位\nmedian", "100", "100", "10", "最差\nworst", "50", "80", "10"]
     assert {"1.00×", "2.00×", "10.0×"} <= {text.get_text() for text in memory.texts}
 
 
 def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path: Path) -> None:
-    device = find_device("NVIDIA H200")
-    data = ladder.ON_GPU.dataset(tmp_path)
-    found = dict(across(data, ["en"]))  # of two counted steps there is no profile
-    assert list(found) == ["clocks"] and device is not None
-    names = {text.rsplit(" ", 1)[0] for text in texts_of(found["clocks"])}
+    device, data = find_device("NVIDIA H200"), ladder.ON_GPU.dataset(tmp_path / "gpu")
+    found, d = dict(across(data, ["en"])), ladder_of(data)
+    assert list(found) == ["clocks"] and device and d  # of two counted steps there is no profile
+    names = {text.rsplit(" ", 1)[0] for text in texts_of(assert_legible(found["clocks"]))}
     assert {"Kernel time", "Time of the whole process"} <= names
-    d = ladder_of(data)
-    assert d is not None
-    shares = zip(
-        ("GlobalMemory", "SharedTiles", "Padded"), (0.1, 0.7, 0.5), (8e12, 1e12, 1e12), strict=True
-    )
-    rate, times = device.issue_rate, d.kernels
+    rate = device.issue_rate / 1e3
     counts = {
-        name: {"instructions": share * rate * times[name] / 1e3, "global_load_bytes": loads}
-        for name, share, loads in shares
+        name: {"instructions": share * rate * d.kernels[name], "global_load_bytes": loads}
+        for name, share, loads in (
+            *(("GlobalMemory", 0.1, 8e12), ("SharedTiles", 0.7, 1e12), ("Padded", 0.5, 1e12)),
+        )
     }
-    left, right = dict(across(counted(data, counts), ["en"]))["profile"].axes
+    profile = assert_legible(dict(across(counted(data, counts), ["en"]))["profile"])
+    left, right = profile.axes
     assert [round(y) for y in left.lines[0].get_ydata()] == [10, 70, 50]
     assert {"70", "60%", "device limit", "issue"} <= {text.get_text() for text in left.texts}
     lines = {tuple(round(float(y), 3) for y in line.get_ydata()) for line in right.lines[:3]}
     assert (1.0, 0.125, 0.125) in lines
-
-
-@pytest.mark.parametrize("unit", ["", "%"])
-def test_steps_are_lines_of_which_the_ends_are_printed_and_limits_named(unit: str) -> None:
-    table = pd.DataFrame({"issue": [20.0, 80.0, 50.0], "shared": [np.nan, 10.0, 30.0]}, list("ABC"))
-    limits, limiting = ({100.0: "limit", 60.0: "60%"}, {"B": "issue"}) if unit else ({}, {})
-    names = {"issue": "Issue", "shared": "Shared"}
-    panel = Steps("t", table, names, lambda x: f"{x:.0f}{unit}", limits, limiting, ends=not unit)
-    figure = draw_steps([panel, panel])
-    first = figure.axes[0]
-    lines = [line.get_xydata().tolist() for line in first.lines if line.get_marker() != "None"]
-    assert lines == [[[0, 20], [1, 80], [2, 50]], [[1, 10], [2, 30]]]
-    said = {text.get_text() for text in first.texts}
-    assert said == (
-        {"Issue", "Shared", "limit", "60%", "80"} if unit else {"Issue 50", "Shared 30"}
-    )
-    assert overlapping(figure) == clipped(figure) == []
-
-
-def test_a_simulated_ladder_has_no_figures_across_experiments(tmp_path: Path) -> None:
-    with chdir(tmp_path):
-        ladder.SIMULATED.write(Path("results"))
-    assert read_json(tmp_path / "results" / "overview" / "drawn.json") == []
+    assert not [*across(ladder.SIMULATED.dataset(tmp_path / "simulated"), ["en"])]
