@@ -48,7 +48,7 @@ NEEDED_BYTES = 8 * 2**30
 
 SLOWEST = """
     grades slurm texts flashlab_hopper datasets reruns changes kills render page walks verification
-    supervise bench check ladder placement noise copies forks imports run
+    supervise bench check ladder placement noise copies forks project run
 """
 """The files that take longest, without `test_` and `pipeline_`. The second to fourth need no
 finished folder: while one of the workers makes it, the others need not wait."""

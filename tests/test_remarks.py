@@ -1,55 +1,66 @@
-"""Remarks and their images, read from the project's folder."""
+"""Remarks and their pictures, read from the project's folder: what is printed, what is refused."""
 
 from __future__ import annotations
 
 import io
+import os
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
-from flashlab.remarks import RemarkError, image_addresses, read_remarks, remark_files
+from flashlab.remarks import (
+    MAX_BYTES,
+    PictureError,
+    RemarkError,
+    image_addresses,
+    picture_of,
+    read_remarks,
+    remark_files,
+)
 
 FILE = Path("remarks", "seq_len.en.md")
+HUGE = "The file has 1099511627776 bytes"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = tmp_path / "project"
     project.joinpath("remarks").mkdir(parents=True)
     monkeypatch.chdir(project)
-    return project
 
 
-def picture(path: str, kind: str = "PNG") -> None:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+def raster(kind: str = "PNG", mode: str = "RGB", size: tuple[int, int] = (8, 4)) -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (4, 4)).save(file, kind)
-    Path(path).write_bytes(file.getvalue())
+    Image.new(mode, size).save(file, kind)
+    return file.getvalue()
+
+
+def put(path: str | Path, content: bytes) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(content)
 
 
 def huge(path: str | Path) -> None:
-    with Path(path).open("wb") as file:
-        file.truncate(2**40)  # takes no room on the disk
+    put(path, b"")
+    os.truncate(path, 2**40)  # takes no room on the disk
 
 
 def remark(text: str | bytes) -> dict[str, Any]:
     """A configuration with one remark."""
-    FILE.write_bytes(text.encode() if isinstance(text, str) else text)
+    put(FILE, text.encode() if isinstance(text, str) else text)
     return {"remarks": {"seq_len": {"en": str(FILE)}}}
 
 
-def test_images_are_found_with_their_lines() -> None:
-    text = "One\n![a](a.png) and\n![b](<b c.png>)\n\n- ![d](圖.jpg)\n\n![a again](a.png)\n"
-    assert image_addresses(text) == {"a.png": 2, "b%20c.png": 3, "%E5%9C%96.jpg": 5}
-
-
 def test_images_lie_beside_the_remark_and_have_flat_names_in_the_pdf() -> None:
-    picture("remarks/shots/圖 1.PNG", "JPEG")
-    picture("figures/b.png")
-    config = remark("![a](<shots/圖 1.PNG>) ![b](../figures/b.png) ![a](<shots/圖 1.PNG>)")
-    (found,) = read_remarks(config)
+    put("remarks/shots/圖 1.PNG", raster("JPEG"))
+    put("figures/b.png", raster())
+    text = "One\n![a](<shots/圖 1.PNG>)\n\n- ![b](../figures/b.png)\n\n![a](<shots/圖 1.PNG>)"
+    assert image_addresses(text) == {"shots/%E5%9C%96%201.PNG": 2, "../figures/b.png": 4}
+    (found,) = read_remarks(config := remark(text))
     names = ("remark-seq_len-en.md", "remark-seq_len-en-1.png", "remark-seq_len-en-2.png")
     assert found.attachments().keys() == {*names}
     types = {image.media_type for image in found.images.values()}
@@ -58,21 +69,19 @@ def test_images_lie_beside_the_remark_and_have_flat_names_in_the_pdf() -> None:
     assert remark_files(config) == files
 
 
-def test_every_image_that_cannot_be_shown_is_in_one_message(folder: Path) -> None:
-    picture("../outside.png")
-    Path("remarks/link.png").symlink_to(folder.parent / "outside.png")
-    Path("remarks/broken.jpg").write_bytes(b"\xff\xd8\xff broken")
+def test_every_image_that_cannot_be_shown_is_in_one_message(tmp_path: Path) -> None:
+    put("../outside.png", raster())
+    Path("remarks/link.png").symlink_to(tmp_path / "outside.png")
+    put("remarks/broken.jpg", b"\xff\xd8\xff broken")
     huge("remarks/huge.png")
     Path("remarks/folder.png").mkdir()
-    Path("remarks/a.gif").write_bytes(b"GIF89a")
-    no_file = "it is no file beside the remark"
+    put("remarks/a.gif", b"GIF89a")
+    no_file, outside = "it is no file beside the remark", "outside the project's folder"
     addresses = {
         "gone.png": "there is no file remarks/gone.png; add it, or correct the name",
-        "../../outside.png": "outside the project's folder",
-        "link.png": "outside the project's folder",
-        str(folder.parent / "outside.png"): "outside the project's folder",
+        **dict.fromkeys(("../../outside.png", "link.png", str(tmp_path / "outside.png")), outside),
         "broken.jpg": "it is neither PNG nor JPEG",
-        "huge.png": "The file has 1099511627776 bytes; the limit is 67108864",
+        "huge.png": f"{HUGE}; the limit is 67108864",
         "folder.png": "is not a file",
         "a.gif": "only .png, .jpg, .jpeg can be shown",
         **dict.fromkeys(("https://example.org/a.png", "//example.org/a.png"), no_file),
@@ -84,17 +93,58 @@ def test_every_image_that_cannot_be_shown_is_in_one_message(folder: Path) -> Non
         remark_files(remark("".join(f"![x]({address})\n" for address in addresses)))
     lines = str(caught.value).splitlines()[1:]
     for number, (line, why) in enumerate(zip(lines, addresses.values(), strict=True), start=1):
-        assert line.startswith(f"  {FILE}: line {number}: the image ")
-        assert why in line
+        assert line.startswith(f"  {FILE}: line {number}: the image ") and why in line
 
 
 def test_a_remark_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(RemarkError, match=r"seq_len\.en\.md: line 2: it is not UTF-8; save it as"):
-        read_remarks(remark(b"first\n" + "注意力".encode("big5")))
     (found,) = read_remarks(remark(b"\xef\xbb\xbf# Heading"))
     assert found.text == "# Heading"
+    with pytest.raises(RemarkError, match=r"seq_len\.en\.md: line 2: it is not UTF-8; save it as"):
+        read_remarks(remark(b"first\n" + "注意力".encode("big5")))
+    config = remark("")
     huge(FILE)
-    with pytest.raises(RemarkError, match=r"remarks/seq_len\.en\.md: The file has 1099511627776"):
-        read_remarks({"remarks": {"seq_len": {"en": str(FILE)}}})
+    with pytest.raises(RemarkError, match=rf"remarks/seq_len\.en\.md: {HUGE}"):
+        read_remarks(config)
     with pytest.raises(RemarkError, match=r"remarks\.seq_len\.zh_TW: there is no file remarks"):
         remark_files({"remarks": {"seq_len": {"zh_TW": "remarks/gone.md"}}})
+
+
+def huge_png(side: int) -> bytes:
+    """A few bytes that claim to decode to so many pixels a side."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        whole = name + data
+        return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    return start + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [*(("PNG", m) for m in ("1", "LA", "P", "RGBA")), ("JPEG", "L")]
+)
+def test_a_sound_picture_is_kept_to_the_byte(kind: str, mode: str) -> None:
+    picture = picture_of(content := raster(kind, mode))
+    assert (picture.content, picture.media_type) == (content, f"image/{kind.lower()}")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (raster("GIF", "P"), "it is neither PNG nor JPEG"),
+        (raster(size=(200, 200))[:-40], "cannot be read as PNG or JPEG"),
+        (raster("JPEG", size=(200, 200))[:-200], "cannot be read as PNG or JPEG"),
+        (raster("JPEG", "CMYK"), "its colours are CMYK; save it as 8-bit RGB"),
+        *((huge_png(side), "more than 20,000,000 pixels") for side in (5_000, 100_000)),
+        (b"\0" * (MAX_BYTES + 1), "5.0 MiB, and the most is 5 MiB"),
+    ],
+)
+def test_a_raster_that_is_damaged_foreign_or_too_large_is_refused(
+    content: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as WeasyPrint sets it
+    with pytest.raises(PictureError) as caught:
+        picture_of(content)
+    assert why in str(caught.value)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES

@@ -1,0 +1,132 @@
+"""The files about the project agree: versions, tools, packages, requirements and imports."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flashlab.version import __version__
+
+ROOT = Path(__file__).parents[1]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_package_project_citation_and_changelog_name_the_same_version() -> None:
+    citation = yaml.safe_load(text("CITATION.cff"))
+    released = re.search(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.M)
+    assert released and released.groups() == (citation["version"], citation["date-released"])
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    assert project["version"] == __version__ == citation["version"]
+
+
+def test_pre_commit_runs_every_tool_of_lint() -> None:
+    (tools,) = re.findall(r"for tool in ([^;]*); do\n", text("run"))
+    config = yaml.safe_load(text(".pre-commit-config.yaml"))
+    names = {hook["name"] for repository in config["repos"] for hook in repository["hooks"]}
+    found = re.findall(r"'([^']*)'|([^\s\\]+)", tools)
+    assert {(quoted or bare).split(" --check")[0] for quoted, bare in found} <= names
+
+
+def test_the_image_has_the_packages_that_run_would_install_and_nothing_that_git_ignores() -> None:
+    packages = re.search(r"^debian_packages='(.+)'$", text("run"), re.MULTILINE)
+    assert packages
+    assert {"python3-venv", *packages[1].split()} <= {*text("Containerfile").split()}
+    git, image = (
+        {line for line in text(name).splitlines() if line and not line.startswith("#")}
+        for name in (".gitignore", ".containerignore")
+    )
+    # Git matches at any depth what does not begin with a slash.
+    ignored = {each[1:] if each[0] == "/" else f"**/{each}" for each in git}
+    assert image == {".git", *(each.rstrip("/") for each in ignored)}
+
+
+@pytest.mark.parametrize("script", sorted(ROOT.glob("perf/*.py")), ids=lambda path: path.stem)
+def test_a_script_of_perf_can_be_started(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
+    assert runpy.run_path(str(script))["__doc__"]
+
+
+LARGE = {
+    *("torch", "numpy", "scipy", "pandas", "matplotlib", "seaborn", "weasyprint", "jinja2"),
+    *("pikepdf", "pydantic", "jsonschema", "rich"),
+}
+RULES = "".join(path.read_text() for path in ROOT.glob("workflow/rules/*.smk"))
+RULES_IMPORT = sorted({*re.findall(r"^from (flashlab\S*) import", RULES, re.MULTILINE)})
+"""What the rules import at every call of Snakemake."""
+
+
+@pytest.mark.parametrize(
+    ("module", "large", "most"),
+    [
+        ("flashlab.__main__", "", 170),
+        (", ".join(RULES_IMPORT), "pydantic", 350),
+        ("flashlab.measuring.supervise", "", 300),
+        ("flashlab.analysis.tables", "numpy scipy", 510),
+        ("flashlab.story.stage", "numpy pandas scipy", 900),
+        ("flashlab.figures.stage", "numpy scipy pandas matplotlib seaborn", 1550),
+        # scipy.stats, which nothing of it needs, would be 300 modules and half a second more
+        ("flashlab.report.render", "numpy pandas scipy jinja2 weasyprint", 1500),
+    ],
+)
+def test_a_call_loads_no_more_than_it_needs(module: str, large: str, most: int) -> None:
+    """Most of the time of a short job."""
+    loaded = subprocess.check_output(
+        [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+        text=True,
+    ).split()
+    assert {name.partition(".")[0] for name in loaded} & LARGE == {*large.split()}
+    assert len(loaded) <= most
+
+
+NOT_IMPORTED = {
+    *("pygments", "pytest-xdist", "axe-playwright-python", "ruff", "mypy", "snakefmt"),
+    "numba-cuda",  # as numba.cuda
+}
+"""Requirements that are called, read as files, or part of another one."""
+
+
+def imported(*places: str) -> set[str]:
+    """The top-level modules of others that the Python files at these places import."""
+    found = set()
+    for file in (file for place in places for file in ROOT.glob(place)):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add(str(node.module))
+    ours = {p.stem for at in (".", "workflow", "tests", "perf") for p in ROOT.glob(f"{at}/*")}
+    ours |= {"flash_attn"}  # installed by itself
+    return {name.partition(".")[0] for name in found} - sys.stdlib_module_names - ours
+
+
+def test_the_requirements_are_what_is_imported() -> None:
+    lab, development = (
+        {*re.findall(r"^[a-z][\w-]*", text(f"envs/{folder}/requirements.in"), re.MULTILINE)}
+        for folder in ("cpu", "dev")
+    )
+    brought_by, used = packages_distributions(), set()
+    # PyTorch's CUDA build brings Triton; without it, the kernels that it compiles are unsupported.
+    for modules, required in (
+        (imported("workflow/**/*.py", "kernels/**/*.py", "lab5.py"), lab | {"triton"}),
+        (imported("tests/**/*.py", "perf/**/*.py"), lab | development),
+    ):
+        for module in modules:
+            brought = {n.lower().replace("_", "-") for n in brought_by.get(module, [module])}
+            assert brought & required, module
+            used |= brought & required
+    types = re.compile("types-.*|.*-stubs")
+    assert {n for n in (lab | development) - used if not types.fullmatch(n)} == NOT_IMPORTED
