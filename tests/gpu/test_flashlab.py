@@ -159,59 +159,6 @@ def assert_passes_right(
         assert_right(found, expected, told, tolerance)
 
 
-LAUNCHES = 2
-"""The first of a problem is Python's, later ones are C++'s."""
-
-
-def assert_right_launched_either_way(
-    size: tuple[int, int, int, int], kv_heads: int, causal: bool
-) -> None:
-    """Both passes of (B, N, H, D)."""
-    B, N, H, D = size
-    inputs = [randn(B, N, heads, D) for heads in (H, kv_heads, kv_heads)]
-    assert_passes_right(inputs, causal, calls=LAUNCHES)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("head_dim", [64, 80, 128])
-@pytest.mark.parametrize(
-    ("seq_len", "kv_heads"),
-    [(700, 1), (2048, 4), (3333, 5), (3000, 11), (1024, 33)],  # 6 to 264 tiles
-)
-def test_tiles_are_shared_out_or_come_out_even(
-    seq_len: int, kv_heads: int, head_dim: int, causal: bool
-) -> None:
-    for group in (1, 2):
-        size = 1, seq_len, kv_heads * group, head_dim
-        assert_right_launched_either_way(size, kv_heads, causal)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("head_dim", [64, 80, 128])
-@pytest.mark.parametrize("splits", [False, True])
-def test_heads_that_share_keys_side_by_side_and_apart(
-    monkeypatch: pytest.MonkeyPatch, splits: bool, head_dim: int, causal: bool
-) -> None:
-    monkeypatch.setattr(choices, "splits", lambda *_: splits)
-    for seq_len, kv_heads in ((131, 1), (700, 3), (1500, 1), (2050, 2)):
-        size = (2, seq_len + splits, 6, head_dim)  # problems are prepared once
-        assert_right_launched_either_way(size, kv_heads, causal)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("head_dim", [136, 192, 224, 256])
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_all_ways_over_head_dim_128(
-    monkeypatch: pytest.MonkeyPatch, number: int, head_dim: int, causal: bool
-) -> None:
-    alone, added = choices.WIDE[192 if head_dim <= 192 else 256]
-    way = (alone, added, replace(added, splits=True))[number]
-    monkeypatch.setattr(choices, "wide", lambda *_: way)
-    for seq_len, kv_heads in ((79, 3), (700, 3), (1111, 1)):
-        size = (2, seq_len + number, 6, head_dim)  # problems are prepared once
-        assert_right_launched_either_way(size, kv_heads, causal)
-
-
 def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.Tensor:
     """(B, N, H, D) in a random order in memory, perhaps a part of a wider tensor."""
     wider = [n + choose.choice((0, 0, 8)) for n in size[1:]]
@@ -221,22 +168,23 @@ def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.
     return memory.permute(back)[:, : size[1], : size[2], : size[3]]
 
 
-@pytest.mark.parametrize("seed", range(36))
-def test_random_problems(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Where heads share keys, in either way."""
+@pytest.mark.parametrize("seed", range(48))
+def test_random_problems_in_all_ways(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Heads that share keys side by side or apart, dQ alone or added up over head_dim 128."""
     choose = random.Random(seed)
     torch.manual_seed(seed)
-    chosen = choices.wide
 
-    def wide(*given: Any) -> Any:
-        way = chosen(*given)
-        return replace(way, splits=way.adds and choose.random() < 0.5)
+    def wide(head_dim: int, *given: Any) -> Any:
+        alone, added = choices.WIDE[192 if head_dim <= 192 else 256]
+        ways = (alone, added, replace(added, splits=True))
+        return alone if given[-1] else choose.choice(ways)  # if deterministic
 
     monkeypatch.setattr(choices, "splits", lambda *_: choose.random() < 0.5)
-    monkeypatch.setattr(choices, "wide", wide)
+    if seed % 3:
+        monkeypatch.setattr(choices, "wide", wide)
     for _ in range(8):
         B, kv_heads, group = choose.randint(1, 4), choose.randint(1, 5), choose.choice((1, 1, 2, 3))
-        N = choose.choice((choose.randint(8, 300), choose.randint(300, 1200)))
+        N = choose.choice((choose.randint(8, 300), choose.randint(300, 3400)))
         D, causal = 8 * choose.randint(1, 32), choose.random() < 0.6
         deterministic = choose.random() < 0.2
         dtype, scale = choose.choice(list(TOLERANCES)), choose.choice((0.1, 1, 1, 3))
@@ -244,7 +192,8 @@ def test_random_problems(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         inputs = [random_view(choose, B, N, each, D, dtype=dtype) for each in heads]
         inputs[0].mul_(scale)
         tolerance = TOLERANCES[dtype] * max(1, scale)
-        assert_passes_right(inputs, causal, deterministic, LAUNCHES, tolerance)
+        # The first launch of a problem is Python's, the second C++'s.
+        assert_passes_right(inputs, causal, deterministic, 2, tolerance)
 
 
 @pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 100), (64, 1000), (128, 777), (256, 300)])
@@ -260,14 +209,6 @@ def test_later_calls_do_not_ask_python(
     for qkv in layers:
         found = both_passes(operator.attention, qkv, True, grad)
         assert_right(found, reference_passes(qkv, grad, True))
-
-
-@pytest.mark.parametrize("size", [(0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)])
-def test_nothing_gives_nothing(size: tuple[int, ...]) -> None:
-    qkv = random_qkv(*size)
-    grad = torch.ones(size, device="cuda", dtype=HALF)
-    out, dqkv = both_passes(operator.attention, qkv, True, grad)
-    assert out.shape == size and dqkv.shape == qkv.shape
 
 
 @pytest.mark.parametrize("seq_len", [384, 2048])
@@ -334,21 +275,6 @@ def test_saved_tensors_may_be_kept_on_the_cpu() -> None:
     with torch.autograd.graph.save_on_cpu():
         found = both_passes(operator.attention, qkv, True, grad)
     assert all(torch.equal(mine, other) for mine, other in zip(found, right, strict=True))
-
-
-def test_torch_compile_may_give_up_the_function_around_it() -> None:
-    def layers(qkv: torch.Tensor) -> torch.Tensor:
-        out = qkv.new_zeros(())
-        for _ in range(2):
-            with torch.no_grad():
-                try:
-                    out = operator.attention(qkv, True)
-                finally:
-                    print()
-        return out
-
-    qkv = random_qkv(2, 130, 4, 64)
-    assert torch.equal(torch.compile(layers)(qkv), operator.attention(qkv, True))
 
 
 @pytest.mark.parametrize("seq_len", [512, 2048])

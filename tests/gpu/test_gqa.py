@@ -10,14 +10,12 @@ from functools import cache
 from types import ModuleType
 
 import pytest
-import torch
-from exact_memory import exact_peak_memory
 
 from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.inputs import SEPARATE, attention_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.measuring.failures import IncorrectError, describe_failure
+from flashlab.measuring.failures import describe_failure
 from flashlab.measuring.kernel import load_kernel
 from flashlab.records import Record
 
@@ -78,34 +76,6 @@ def test_both_passes_agree_with_repeated_keys_in_float64(name: str, dtype: str) 
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    ("name", "kv_heads", "batch_size"),
-    [
-        *(("Flash2", 8, 16), ("Flash2", 1, 16), ("Pytorch", 8, 16), ("Pytorch", 1, 16)),
-        ("Pytorch", 8, 1),  # whose repeated keys are views
-    ],
-)
-def test_peak_memory_equals_the_model_to_the_byte(
-    measured: Callable[..., Record], name: str, kv_heads: int, batch_size: int
-) -> None:
-    shape = replace(LAB, num_kv_heads=kv_heads, batch_size=batch_size)
-    record = measured(name, shape, SHORT)
-    assert record.status == "ok", record.message
-    provider = record.environment["provider"]
-    model = exact_peak_memory(record.run, provider, record.environment["device_name"])
-    if model is None:
-        pytest.skip(f"no exact model of {provider}")
-    assert record.metrics["peak_memory"].value == model
-
-
-def test_what_does_not_say_that_it_shares_keys_is_unsupported(
-    measured: Callable[..., Record],
-) -> None:
-    record = measured("SdpaEfficient", replace(LAB, num_kv_heads=8), SHORT)
-    assert record.status == "unsupported"
-    assert "does not say that it TAKES num_kv_heads" in str(record.message)
-
-
 def test_shared_keys_take_no_more_memory_where_they_are_read_in_place(
     measured: Callable[..., Record],
 ) -> None:
@@ -118,19 +88,3 @@ def test_shared_keys_take_no_more_memory_where_they_are_read_in_place(
     tensor = 16 * 1024 * 2048 * 2 / 2**20
     sums = 2 * 2 * tensor / 32
     assert peaks[0] - peaks[1] == pytest.approx(4 * tensor * (1 - 1 / 32) - sums, abs=2)
-
-
-def test_the_gate_finds_a_gradient_that_is_not_summed_over_a_group() -> None:
-    shape = Shape(2, 129, H, H * 64, True, 2)
-
-    def first_alone(
-        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
-    ) -> torch.Tensor:
-        kernel = kernel_of("Pytorch")
-        whole = kernel.separate_attention(q, k, v, causal)
-        without = kernel.separate_attention(q, k.detach(), v.detach(), causal)
-        is_first = torch.arange(H, device=q.device) % shape.group == 0
-        return torch.where(is_first[:, None], whole, without)
-
-    with pytest.raises(IncorrectError, match="dqkv"):
-        gate.check_correctness(first_alone, shape, "float16", "cuda", SEPARATE)
