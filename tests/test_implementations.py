@@ -10,7 +10,6 @@ from flashlab.benchmarks.implementations import (
     Implementation,
     ImplementationError,
     find_implementations,
-    implementation_of,
     implementations_of,
     read_implementation,
 )
@@ -113,18 +112,3 @@ def test_a_broken_file_matters_only_to_whoever_needs_it(
     absent = f"^unknown implementation Absent; unusable: .*{broken}.*has Other$"
     with pytest.raises(ImplementationError, match=absent):
         found["Absent"]
-
-
-def test_a_run_reads_no_kernel_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor what is wrong with another one; a name that no file defines is told with all of them."""
-    files: list[str] = []
-
-    def noted(path: Path, *arguments: str) -> Implementation:
-        files.append(path.name)
-        return read_implementation(path, *arguments)
-
-    monkeypatch.setattr("flashlab.benchmarks.implementations.read_implementation", noted)
-    assert implementation_of(ATTENTION, "FlashLabPacked").packed_of == "FlashLab"
-    assert "flash_lab.py" in files and "pytorch.py" not in files
-    with pytest.raises(ImplementationError, match=r"kernels/ has .*Pytorch"):
-        implementation_of(ATTENTION, "Absent")

@@ -1,11 +1,12 @@
+"""Reading what Nsight Compute prints: the kernels of each pass, in every unit; and what is none."""
+
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import nsight_csv
 import pytest
-from nsight_csv import COUNTED, FORWARD, MARKER, NAIVE, SPIN, Cells, cells, flash2, table
+from nsight_csv import COUNTED, FORWARD, MARKER, NAIVE, SPIN, cells, flash2, table
 
 from flashlab import nsight
 from flashlab.nsight import NsightError
@@ -13,37 +14,22 @@ from flashlab.nsight import NsightError
 PASSES = ("forward_time", "backward_time")
 
 
-@pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
-    nsight.version.cache_clear()
-    yield
-    nsight.version.cache_clear()
-
-
-def counters(kernels: Sequence[tuple[str, Cells]]) -> dict[str, float]:
-    """The counters of a forward pass of these kernels."""
-    printed = table([(MARKER, SPIN), *kernels])
-    return nsight.of_pass(nsight.read_passes(printed, COUNTED, PASSES[:1])["forward_time"])
-
-
-def test_each_pass_has_the_kernels_after_its_marker() -> None:
+def test_each_pass_has_the_kernels_after_its_marker_weighted_by_time_and_bytes_added_up() -> None:
     passes = nsight.read_passes(flash2(), COUNTED, PASSES)
     assert [len(passes[name]) for name in PASSES] == [1, 3]
     assert passes["forward_time"][0]["name"].startswith("void flash_fwd_kernel")
-    forward, backward = (nsight.of_pass(passes[name]) for name in PASSES)
-    names = ("kernels", "busy_time", "dram_bytes", "matrix_activity")
-    assert [forward[name] for name in names] == pytest.approx([1, 6.9, 318e6, 63])
-    activity = 51 * 17.1 / 17.2
-    assert [backward[name] for name in names] == pytest.approx([3, 17.2, 1.4e9, activity])
-
-
-def test_shares_are_weighted_by_time_and_bytes_are_added_up() -> None:
-    found = counters([(name, NAIVE[name]) for name in FORWARD])
-    assert found["kernels"] == 6
-    assert found["busy_time"] == pytest.approx(3 * 0.04512 + 0.333 + 0.787 + 0.303)
-    assert found["dram_bytes"] == pytest.approx(3 * 201.33e6 + 1.14e9 + 2.15e9 + 1.01e9)
-    activity = (22 * 0.333 + 25 * 0.303) / found["busy_time"]
-    assert found["matrix_activity"] == pytest.approx(activity)
+    printed = table([(MARKER, SPIN), *((name, NAIVE[name]) for name in FORWARD)])
+    naive = nsight.read_passes(printed, COUNTED, PASSES[:1])["forward_time"]
+    busy = 3 * 0.04512 + 0.333 + 0.787 + 0.303
+    expected = {
+        "forward": (passes["forward_time"], 1, 6.9, 318e6, 63),
+        "backward": (passes["backward_time"], 3, 17.2, 1.4e9, 51 * 17.1 / 17.2),
+        "naive": (naive, 6, busy, 4.90399e9, (22 * 0.333 + 25 * 0.303) / busy),
+    }
+    for kernels, *counters in expected.values():
+        found = nsight.of_pass(kernels)
+        names = ("kernels", "busy_time", "dram_bytes", "matrix_activity")
+        assert [found[name] for name in names] == pytest.approx(counters)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +43,9 @@ def test_shares_are_weighted_by_time_and_bytes_are_added_up() -> None:
 )
 def test_times_and_bytes_are_read_in_every_unit(cell: str, number: float) -> None:
     at, name = (1, "dram_bytes") if cell.endswith("byte") else (0, "busy_time")
-    kernel = (*SPIN[:at], *cells(cell), *SPIN[at + 1 :])
-    assert counters([("k", kernel)])[name] == pytest.approx(number)
+    printed = table([(MARKER, SPIN), ("k", (*SPIN[:at], *cells(cell), *SPIN[at + 1 :]))])
+    (kernels,) = nsight.read_passes(printed, COUNTED, PASSES[:1]).values()
+    assert nsight.of_pass(kernels)[name] == pytest.approx(number)
 
 
 NO_BYTES = [line for line in flash2().splitlines() if "dram__bytes" not in line or "spin" in line]
@@ -86,19 +73,15 @@ def test_a_refusal_of_the_driver_is_told_with_the_remedy() -> None:
         nsight.check_permission("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
 
 
-def test_the_version_is_that_of_the_program_on_path(
+def test_the_program_on_path_is_called_with_the_clocks_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert nsight.version() is None
+    for version in (None, "2025.3.1.0"):
+        nsight.version.cache_clear()
+        assert nsight.version() == version
+        nsight_csv.install(tmp_path)
     nsight.version.cache_clear()
-    nsight_csv.install(tmp_path)
-    assert nsight.version() == "2025.3.1.0"
-
-
-def test_the_clocks_are_left_alone_and_only_what_is_asked_for_is_counted() -> None:
     found = nsight.command("log.csv", ["python", "x.py"], COUNTED)
     assert found[:5] == ["ncu", "--profile-from-start", "off", "--clock-control", "none"]
-    assert found[-2:] == ["python", "x.py"]
-    assert found[found.index("--log-file") + 1] == "log.csv"
     assert "dram__bytes.sum" in found[found.index("--metrics") + 1].split(",")

@@ -89,12 +89,6 @@ def test_a_shape_is_read_from_its_own_text_in_any_order_case_and_spaces(
     assert parse(text.replace(f"D{shape.head_dim}", f"E{shape.emb_dim}")) == [shape]
 
 
-def test_what_is_left_out_takes_every_value_given_for_it() -> None:
-    masks = (False, True)
-    assert parse("B4,D32") == [Shape(4, n, 3, 96, causal) for n in (37, 128) for causal in masks]
-    assert parse("N5,causal") == [Shape(2, 5, 3, 192, True)]
-
-
 @given(st.text())
 def test_any_other_text_is_an_error_that_shows_the_form(text: str) -> None:
     try:

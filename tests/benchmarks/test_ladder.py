@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from flashlab.benchmarks.ladder import gate, measure, process
 from flashlab.benchmarks.ladder.cases import ASSIGNMENT, CASES, case_of
@@ -78,13 +77,6 @@ def test_one_wrong_element_is_enough_to_be_incorrect(error: float) -> None:
     with pytest.raises(IncorrectError, match="an element is off by") as caught:
         measured("cuda", error)
     assert caught.value.compared["tolerance"] == 5e-3
-
-
-def test_the_reference_is_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k, v = torch.randn(3, 2, 33, 8).unbind(0)
-    whole = gate.reference(q, k, v)
-    monkeypatch.setattr(gate, "CHUNK_SCORES", {"cpu": 100})
-    assert torch.allclose(gate.reference(q, k, v), whole, rtol=1e-12)
 
 
 def test_what_would_take_hours_is_unsupported() -> None:

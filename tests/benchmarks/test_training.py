@@ -18,7 +18,7 @@ import torch
 from torch._dynamo.utils import cumulative_time_spent_ns
 
 from flashlab.benchmarks.implementations import KERNELS
-from flashlab.benchmarks.training import busy, corpus, costs, gate, measure
+from flashlab.benchmarks.training import busy, costs, gate, measure
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
 from flashlab.benchmarks.training.loop import learning_rate
 from flashlab.benchmarks.training.model import GPT, GPTConfig
@@ -102,13 +102,6 @@ def test_the_schedule_warms_up_and_decays() -> None:
     settings |= {"warmup_iters": 200, "max_iters": 500}
     rates = [learning_rate(iteration, settings) for iteration in (0, 199, 200, 350, 500)]
     assert rates == pytest.approx([6e-4 / 201, 6e-4 * 200 / 201, 6e-4, 3.3e-4, 6e-5])
-
-
-def test_the_synthetic_text_has_the_size_and_the_characters_of_shakespeare_char() -> None:
-    text = corpus.synthesize(0)
-    tokens, vocabulary = corpus.encode(text)
-    assert (len(text), len(tokens), vocabulary) == (1_115_394, 1_003_854, 65)
-    assert text == corpus.synthesize(0) != corpus.synthesize(1)
 
 
 def test_a_gpu_is_busy_once_where_kernels_overlap_and_untold_where_the_profiler_fails(

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
@@ -95,20 +93,6 @@ def test_the_plain_kernels_compile_and_fit_the_shared_memory_of_smaller_gpus() -
             options={"num_warps": tile.warps, "num_stages": tile.stages},
         )
         assert compiled.metadata.shared <= 99 * 1024
-
-
-@given(st.integers(1, 64), st.booleans(), st.integers(1, 64), st.sampled_from([64, 128]))
-def test_shares_of_tiles_are_all_of_the_work_and_each_has_some(
-    blocks: int, causal: bool, heads: int, head_dim: int
-) -> None:
-    load_kernel(KERNELS / "flash_lab.py")
-    from kernels.flashlab import choices
-
-    tiles = [*range(blocks, 0, -1)] if causal else [blocks] * blocks
-    if shares := choices.shares(tiles, heads, head_dim, 132):
-        work = sum(sorted([*tiles] * heads, reverse=True)[shares.whole :])
-        assert shares.work == work and shares.whole % 132 == 0
-        assert shares.blocks * (shares.number - 1) < work <= shares.blocks * shares.number
 
 
 @pytest.fixture
