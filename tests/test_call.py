@@ -75,22 +75,6 @@ def test_a_call_says_what_was_changed_by_hand_and_a_dry_run_changes_nothing(
     assert ({*Path().rglob("*")} == before) == dry
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        ("./report/compare.html", r"compare=\[NAME,NAME\]"),
-        ("report/grades.csv", "submissions=DIR"),
-        ("verify", "pdf=PATH"),
-        ("freeze", "name=NAME"),
-    ],
-)
-def test_a_target_without_what_it_needs_is_refused_with_an_example(
-    begin: Begin, target: str, said: str
-) -> None:
-    with pytest.raises(CallError, match=said):
-        begin(target, dry=True)
-
-
 BOTH = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"
 
 

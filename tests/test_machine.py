@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,20 +91,6 @@ def test_cuda_needs_a_gpu_and_a_torch_that_is_built_for_it(
     if lacking:
         with pytest.raises(MachineError, match=lacking):
             machine.detect_device("cuda")
-
-
-def test_versions_are_told_without_importing_the_package() -> None:
-    code = (
-        "import sys; from flashlab import machine\n"
-        "print(machine.package_version('torch'), machine.package_version('no-such-package'))\n"
-        "machine.torch_has_cuda(); machine.device_name('cpu')\n"
-        "assert 'torch' not in sys.modules"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
-    version, none = said.split()
-    # The wheel on PyPI is named without the build (+cu130) that the module tells.
-    assert (version.split("+")[0], none) == (torch.__version__.split("+")[0], "None")
 
 
 # A plan for another machine

@@ -63,8 +63,3 @@ def test_a_command_whose_reader_has_left_ends_quietly(tmp_path: Path, root: Path
     assert call.stdout and call.stderr
     call.stdout.close()  # as `head` does
     assert (call.wait(), call.stderr.read()) == (141, b"")
-
-
-def test_a_file_that_cannot_be_opened_is_named_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["hw4", "absent.bin", "out.bin"]) == 1
-    assert capsys.readouterr().err == "error: absent.bin: No such file or directory\n"

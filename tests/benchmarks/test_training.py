@@ -20,7 +20,6 @@ from torch._dynamo.utils import cumulative_time_spent_ns
 from flashlab.benchmarks.implementations import KERNELS
 from flashlab.benchmarks.training import busy, costs, gate, measure
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
-from flashlab.benchmarks.training.loop import learning_rate
 from flashlab.benchmarks.training.model import GPT, GPTConfig
 from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.kernel import load_kernel
@@ -97,13 +96,6 @@ def test_a_run_tells_its_losses_and_times_and_trains_alike_compiled(
     assert compiled["curves"]["loss"][:steps] == pytest.approx(losses[:steps], abs=1e-4)
 
 
-def test_the_schedule_warms_up_and_decays() -> None:
-    settings = {**SETTINGS, "learning_rate": 6e-4, "min_lr": 6e-5}
-    settings |= {"warmup_iters": 200, "max_iters": 500}
-    rates = [learning_rate(iteration, settings) for iteration in (0, 199, 200, 350, 500)]
-    assert rates == pytest.approx([6e-4 / 201, 6e-4 * 200 / 201, 6e-4, 3.3e-4, 6e-5])
-
-
 def test_a_gpu_is_busy_once_where_kernels_overlap_and_untold_where_the_profiler_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -130,20 +122,6 @@ def test_hyper_param_json_is_configuration(tmp_path: Path) -> None:
     assert [notice.partition(" is not taken: ")[0] for notice in notices] == [
         f"{file}: {key}" for key in ("compile", "attn_type", "dataset", "out_dir")
     ]
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ('{"layers": 12}', "layers: is not a key of hyper_param.json; known: n_layer"),
-        ("[]", "must hold keys with values"),
-        ("{", "not JSON"),
-    ],
-)
-def test_a_wrong_hyper_param_json_is_one_message(
-    tmp_path: Path, content: str, problem: str
-) -> None:
-    file = tmp_path / "hyper_param.json"
-    file.write_text(content)
-    with pytest.raises(HyperParamError, match=problem):
+    file.write_text('{"layers": 12}')
+    with pytest.raises(HyperParamError, match=r"layers: is not a key of .*; known: n_layer"):
         read_hyper_param(file, [])
