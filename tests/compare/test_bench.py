@@ -26,10 +26,10 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
-from flashlab.compare.bench import PASSES, describe, table
-from flashlab.compare.interleave import Candidate, _LeftError, measure_pass
+from flashlab.compare.bench import PASSES, describe, shapes_of, table
+from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_pass
 from flashlab.compare.looks import MIN_PAIRS, PROCESSES
-from flashlab.compare.targets import SavedError, check_unchanged, opened_targets, shapes_of
+from flashlab.compare.sides import opened_targets
 from flashlab.files import read_json
 from flashlab.measuring import supervise
 from flashlab.measuring.supervised import Section
@@ -326,15 +326,19 @@ def test_a_bench_that_is_ended_takes_its_processes_with_it(
     wait_until(lambda: not servers(temporary), "the end of its server")
 
 
-def test_a_file_that_is_saved_while_it_is_measured_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_saved_while_it_is_measured_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def attention(qkv, causal): return qkv\n")
+    monkeypatch.setattr(Candidate, "_reply", lambda *_: {})
     with opened_targets([str(file)]) as targets:
-        ((label, read),) = targets.items()
-        check_unchanged(label, read)
+        measured = candidate("mine.py")
+        measured.implementation = targets[str(file)]
+        measured.imported()
         file.write_text("def attention(qkv, causal): return qkv * 2\n")
         with pytest.raises(SavedError, match="was saved while it was measured"):
-            check_unchanged(label, read)
+            measured.imported()
 
 
 @pytest.mark.parametrize(

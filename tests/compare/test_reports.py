@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from pdf import pages
 
 from flashlab.cli import main, make_parser
-from flashlab.compare.forest import draw_forest
-from flashlab.compare.report import write_comparison
+from flashlab.compare.report import draw_forest, write_comparison
 from flashlab.figures import style
 from flashlab.files import write_json
 

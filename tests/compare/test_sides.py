@@ -10,8 +10,7 @@ from compare.recordings import git, keep, record, runs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.comparison import compare
-from flashlab.compare.revisions import unpack_folder
-from flashlab.compare.sides import Side, SideError, find_side, side_files
+from flashlab.compare.sides import Side, SideError, find_side, side_files, unpack_folder
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.plan.plan_files import RECORDS
 from flashlab.records import Record

@@ -21,7 +21,7 @@ rule comparison:
     input:
         plan=str(FOLDER / COMPARED),
         records=COMPARED_RECORDS,
-        sources=sources("flashlab.compare.report", "flashlab.compare.forest"),
+        sources=sources("flashlab.compare.report"),
         templates=templates("report.*", "page*.*", "sentences/*.j2"),
         labels=[labels("compare"), labels("report"), labels("figures")],
         fonts=FONTS,

@@ -15,15 +15,17 @@ from flashlab import machine
 from flashlab.analysis.ceilings import is_implausible, read_ceilings
 from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.command import claimed_with_notice
-from flashlab.checking.shapes import shape_text
+from flashlab.checking.shapes import LETTERS, ShapeError, parse_shapes, shape_text
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.looks import look_at, pair_ratios
-from flashlab.compare.targets import DTYPE, opened_targets, shapes_of
+from flashlab.compare.sides import opened_targets
 from flashlab.devices import find_device
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent, with_ends
 from flashlab.plan import identity
+from flashlab.usage import UsageError
 
 PASSES = {m.name.removesuffix("_time"): m for m in ATTENTION.measured if m.work}
 """The timed metric of each pass."""
@@ -33,6 +35,23 @@ RECORDS = Path("results", "local", "records")
 
 Row = dict[str, Any]
 """What is known of a pass of an implementation, or of one that has no times, as JSON values."""
+
+
+DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
+"""The shape measured if none is given, by kind of device; a size left out is taken from it too."""
+
+DTYPE = {"cuda": "float16", "cpu": "float32"}
+
+
+def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
+    """The shapes to measure, each once, in order; UsageError for one that is malformed."""
+    usual = DEFAULT_SHAPE[device]
+    sizes = {name: [getattr(usual, name)] for name in LETTERS}
+    try:
+        every = [shape for text in texts for shape in parse_shapes(text, **sizes)]
+    except ShapeError as error:
+        raise UsageError(str(error)) from error
+    return [*dict.fromkeys(every or [usual])]
 
 
 def find_ceiling(device: str, device_name: str, dtype: str) -> tuple[float | None, str]:

@@ -114,7 +114,7 @@ def _with_ratios(both: pd.DataFrame, metrics: Sequence[Metric], by: Sequence[str
         samples=pd.array([each.samples or None for each in ratios], "Int64"),
         doubts=[" ".join(sorted(each.codes_one | each.codes_other)) for each in pairs],
         processes=[f"{len(each.hashes_one)} {len(each.hashes_other)}" for each in pairs],
-        settings=1,
+        **{"settings": 1, "value": None},
     )
 
 

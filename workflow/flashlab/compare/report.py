@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -21,24 +21,16 @@ from flashlab.compare.looks import verdict_word
 from flashlab.compare.sides import find_side
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.labels import LANGUAGES, message
-from flashlab.numbers import measured, times, with_ends
-from flashlab.report.document import (
-    Block,
-    Cell,
-    Figure,
-    Figures,
-    Prose,
-    Report,
-    Row,
-    Section,
-    Table,
-    Text,
-    Words,
-    in_language,
-)
+from flashlab.numbers import measured, tick, times, with_ends
+from flashlab.report import document
+from flashlab.report.document import Prose, Report, Row, Table, Text, Words, in_language
 from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field
 from flashlab.story.observation import Observation
+from flashlab.story.speeds import FASTER, SLOWER
 from flashlab.story.words import joined, paragraphs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURE = "forest.svg"
 SIGNS = {"faster": "", "slower": "", "equal": "≈", "undecided": "?"}
@@ -54,8 +46,8 @@ NO_VALUE = "–"
 
 def _says(c: Compared, key: str, **params: object) -> Text:
     """A message in each language, with the sides' names and the margin filled in."""
-    margin, (one, other) = f"{100 * c.about['margin']:g}%", c.names
-    about = {"one": one, "other": other, "margin": margin, "shared": c.about["shared"], **params}
+    about = {"margin": f"{100 * c.about['margin']:g}%", "shared": c.about["shared"], **params}
+    about |= {"one": c.names[0], "other": c.names[1]}
     return {
         each: message(each, "compare", key).format_map(
             {name: in_language(of, each) for name, of in about.items()}
@@ -67,7 +59,7 @@ def _says(c: Compared, key: str, **params: object) -> Text:
 # Tables
 
 
-def _speed(row: pd.Series | None, with_interval: bool = False) -> Markup:
+def _speed(row: Any, with_interval: bool = False) -> Markup:
     """A speed with the sign of its verdict, and its interval: ``≈1.02 1.01–1.03``."""
     if row is None:
         return Markup(NO_VALUE)
@@ -80,10 +72,9 @@ def _speed(row: pd.Series | None, with_interval: bool = False) -> Markup:
 def means(c: Compared) -> Table:
     """A row for both groups and each implementation: the mean speed by pass and class of sizes."""
     shown = c.times if len(c.times) * len(c.classes) <= MOST_COLUMNS else [c.total]
-    groups = [g for g in (NAIVE, FUSED) if c.mean(c.total.name, group=g) is not None]
-    named: list[tuple[Words, str, str]] = [(_says(c, group), "", group) for group in groups]
+    groups = [("", g) for g in (NAIVE, FUSED) if c.mean(c.total.name, group=g) is not None]
     rows = []
-    for label, name, group in (*named, *((name, name, "") for name in c.implementations)):
+    for name, group in (*groups, *((name, "") for name in c.implementations)):
         of = (c.single.group == group) if group else (c.single.implementation == name)
         counts = c.single[of].word.value_counts()
         speeds = [
@@ -91,12 +82,12 @@ def means(c: Compared) -> Table:
             for metric, sizes in itertools.product(shown, c.classes)
         ]
         counted = " ".join(f"{counts[w]}{sign}" for w, sign in COUNTS.items() if w in counts)
+        label = _says(c, group) if group else name
         rows.append(Row([label, *speeds, counted], "marked" if group else ""))
-    passes: list[tuple[Words, int]] = [(m.part or m.labels, len(c.classes)) for m in shown]
-    first, last = _says(c, "column.implementation"), _says(c, "column.settings")
-    heads: list[Words] = [first, *[*c.classes] * len(shown), last]
-    above = [("", 1), *passes, ("", 1)]
-    return Table(heads, rows, above, legend=[_says(c, "means.note")], kind="wide")
+    heads: list[Words] = [_says(c, "column.implementation"), *[*c.classes] * len(shown)]
+    spans: list[tuple[Words, int]] = [(m.part or m.labels, len(c.classes)) for m in shown]
+    spans, heads = [("", 1), *spans, ("", 1)], [*heads, _says(c, "column.settings")]
+    return Table(heads, rows, spans, legend=[_says(c, "means.note")], kind="wide")
 
 
 def settings(c: Compared) -> Table:
@@ -115,8 +106,7 @@ def settings(c: Compared) -> Table:
     rows = [Row([shape, *(cell(name, shape) for name in c.implementations)]) for shape in shapes]
     of = [metric.part or metric.labels for metric in c.times]
     passes = {language: " / ".join(part[language] for part in of) for language in LANGUAGES}
-    legend = [_says(c, "settings.note", passes=passes)]
-    doubted = int((c.single.doubts != "").sum())
+    doubted, legend = int((c.single.doubts != "").sum()), [_says(c, "settings.note", passes=passes)]
     legend += [_says(c, "doubt", count=doubted, of=len(c.single))] if doubted else []
     heads: list[Words] = [_says(c, "column.shape"), *c.implementations]
     return Table(heads, rows, legend=legend, kind="wide")
@@ -124,36 +114,72 @@ def settings(c: Compared) -> Table:
 
 def machines(c: Compared) -> Table:
     """The circumstances of both sides, and the rates that both devices reached at first."""
-    rows: list[tuple[Words, ...]] = [
-        (field(row["field"]), ", ".join(row["one"]), ", ".join(row["other"]), sign)
-        for row in c.about["environments"]
-        if not row["implementation"]
-        for sign in ("=" if row["verdict"] == "agrees" else "≠",)
-    ]
+    rows: list[list[Words]] = []
+    for row in c.about["environments"]:
+        if not row["implementation"]:
+            values = (", ".join(row[side]) or NO_VALUE for side in ("one", "other"))
+            rows.append([field(row["field"]), *values, "=" if row["verdict"] == "agrees" else "≠"])
     for rate in c.about["ceilings"]:
         key = "field.copy" if rate["what"] == COPY else "field.product"
-        one, other = (
+        values = (
             measured(rate[side]) + (f" → {measured(falls)}" if falls else "")
             for side, falls in zip(("one", "other"), rate["sustained"], strict=True)
         )
         quotient = f"×{times(rate['other'] / rate['one'])}"
-        rows.append((_says(c, key, dtype=rate["what"]), one, other, quotient))
+        rows.append([_says(c, key, dtype=rate["what"]), *values, quotient])
     legend = [_says(c, "ceilings.note")] if c.about["ceilings"] else []
-    cells = [Row([cell or NO_VALUE for cell in row]) for row in rows]
     heads: list[Words] = [_says(c, "column.field"), *c.names, ""]
-    return Table(heads, cells, text=3, legend=legend, kind="facts")
+    return Table(heads, [*map(Row, rows)], text=3, legend=legend, kind="facts")
 
 
-def verdicts(c: Compared) -> set[str]:
-    """The words for what single runs show; ``failed`` where one had a result before alone."""
-    single = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
-    words = {
-        verdict_word(verdict, c.benchmark.metric(metric))
-        for metric, verdict in zip(single.metric, single.verdict, strict=True)
-        if metric in {metric.name for metric in c.benchmark.compared}
-    }
-    lost = {run["one"] for run in c.about["ended"]}
-    return words | ({"failed"} if "ok" in lost else set())
+# The figure
+
+LEAST_ENDS, MOST_SPAN = (0.9, 1.1), 10.0
+"""Speeds that its axis reaches at least, and the one that it reaches at most, either way."""
+
+TICKS = (0.1, 0.2, 0.5, 0.8, 1, 1.2, 1.5, 2, 5, 10)
+ROW_POINTS, BAND = 9.4, "#EEEEEE"
+
+
+def draw_forest(c: Compared, languages: Sequence[str]) -> Figure:
+    """How many times as fast the second side is, by implementation and sizes: the forest plot.
+
+    A row for each, a panel a time: the geometric mean with its interval, hollow where no difference
+    is decided, and a tick for each setting that it is of.
+    """
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    from flashlab.figures import style
+    from flashlab.figures.labels import title_metric
+
+    margin, speeds = c.about["margin"], c.single.x.astype(float)
+    table = c.speeds.dropna(subset=["implementation", "sizes"])
+    table = table.assign(row=table.implementation + "  " + table.sizes)
+    styles = {f"{n}  {s}": at for at, n in enumerate(c.implementations) for s in c.classes}
+    looks = style.looks_of({row: at for row, at in styles.items() if row in {*table.row}})
+    table = table.assign(y=table.row.map([*looks].index) + 0.5)
+    low = max(min(LEAST_ENDS[0], 0.97 * speeds.min()), 1 / MOST_SPAN)
+    high = min(max(LEAST_ENDS[1], 1.03 * speeds.max()), MOST_SPAN)
+    figure, (panels,) = style.new_panels(style.WIDE, 1, len(c.times), sharey=True)
+    for axes, metric in zip(panels, c.times, strict=True):
+        mine = table[table.metric == metric.name]
+        single, means = mine[mine["shape"].notna()], mine[mine["shape"].isna()]
+        style.name_rows(axes, [*looks], looks)
+        style.title_panel(axes, title_metric(metric, languages))
+        axes.set(xscale="log", xlim=(low, high), xticks=[t for t in TICKS if low <= t <= high])
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{tick(value)}×"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.axvspan(1 / (1 + margin), 1 + margin, color=BAND, zorder=0)
+        axes.axvline(1, color=style.GREY, linewidth=0.6, zorder=1)
+        axes.plot(single.x.astype(float).clip(low, high), single.y, "|", c=style.PALE, ms=4.5)
+        shades = [looks[row].shade for row in means.row]
+        axes.hlines(means.y, means.slowest, means.fastest, colors=shades, linewidth=1.2)
+        is_decided = means.word.isin([FASTER, SLOWER])
+        faces = [shade if each else "white" for shade, each in zip(shades, is_decided, strict=True)]
+        axes.scatter(means.x, means.y, 15, faces, edgecolors=shades, linewidths=0.8, zorder=3)
+    margins = (3.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)
+    style.lay_out(figure, ROW_POINTS * len(looks), margins, before=style.widest(looks, "bold"))
+    return figure
 
 
 # Set as a report
@@ -163,56 +189,49 @@ def report_of(c: Compared, languages: tuple[str, ...], figure: Path) -> Report:
     """A comparison as a report with its figure."""
     said = [Observation(**each) for each in c.about["observations"]]
     texts = {each: paragraphs(said, each, None, "compare") for each in LANGUAGES}
-    answer = {each: text.answer for each, text in texts.items()}
-    choice = {each: text.conclusion for each, text in texts.items()}
     notices = {each: joined(text.notices, each) for each, text in texts.items()}
     about = {each: text.sections.get(MACHINES, "") for each, text in texts.items()}
-    blocks: dict[str, list[Block]] = {
-        "answer": [Prose(answer, "answer"), Prose(choice), Prose(notices, "quiet")],
-        "machines": [Prose(about), machines(c)],
-    }
+    answer: list[document.Block] = [
+        Prose({each: text.answer for each, text in texts.items()}, "answer"),
+        Prose({each: text.conclusion for each, text in texts.items()}),
+        Prose(notices, "quiet"),
+    ]
+    blocks: dict[str, list[document.Block]] = {"answer": answer}
+    blocks["machines"] = [Prose(about), machines(c)]
     if len(c.single):
         caption, none = _says(c, "figure.note"), dict.fromkeys(LANGUAGES, "")
-        forest = Figure(figure, none, caption, _says(c, "figure.alt"))
-        blocks["answer"].insert(2, means(c))
-        blocks["settings"] = [settings(c), Figures([forest])]
-    sections = [
-        Section(
-            name,
-            [each for each in of if not isinstance(each, Prose) or any(each.text.values())],
-            _says(c, f"section.{name}"),
-            kind="long",
-        )
-        for name, of in blocks.items()
-    ]
-    created = max(side["ended"] for side in c.about["sides"])
+        answer.insert(2, means(c))
+        forest = document.Figure(figure, none, caption, _says(c, "figure.alt"))
+        blocks["settings"] = [settings(c), document.Figures([forest])]
+    sections = []
+    for name, of in blocks.items():
+        told = [b for b in of if not isinstance(b, Prose) or any(b.text.values())]
+        sections.append(document.Section(name, told, _says(c, f"section.{name}"), kind="long"))
     facts = [_says(c, "subtitle")[language] for language in languages]
+    created = max(side["ended"] for side in c.about["sides"])
     return Report(languages, _says(c, "title"), facts, [], sections, created)
 
 
 def as_text(report: Report, language: str, markdown: bool) -> str:
     """A report's paragraphs and tables as text or Markdown, in a language."""
-    bold, heading, form = ("**", "### ", "pipe") if markdown else ("", "", "plain")
+    bold, bar, heading, form = ("**", r"\|", "### ", "pipe") if markdown else ("", "|", "", "plain")
 
-    def plain(words: Words | Cell) -> str:
+    def plain(words: Any) -> str:
         text = in_language(words, language)
-        if not isinstance(text, Markup):
-            return str(text)
-        return Markup(text.replace("<b>", bold).replace("</b>", bold)).striptags()
+        if isinstance(text, Markup):
+            text = Markup(text.replace("<b>", bold).replace("</b>", bold)).striptags()
+        return str(text).replace("|", bar)
 
     told = [heading + plain(report.title), *map(plain, report.facts)]
     for block in itertools.chain(*(section.blocks for section in report.sections)):
         if isinstance(block, Prose):
             told.append(plain(block.text))
         elif isinstance(block, Table):
-            groups = [title for title, span in block.groups for _ in range(span)]
-            heads = itertools.zip_longest(groups, block.columns, fillvalue="")
-            lines = [[" ".join(filter(None, map(plain, head))) for head in heads]]
-            lines += [[*map(plain, row.cells)] for row in block.rows]
-            if markdown:
-                lines = [[cell.replace("|", "\\|") for cell in line] for line in lines]
-            frame = pd.DataFrame(lines[1:], columns=pd.Index(lines[0]))
-            sides = ["left" if at < block.text else "right" for at in range(len(lines[0]))]
+            groups = [plain(title) for title, span in block.groups for _ in range(span)]
+            heads = itertools.zip_longest(groups, map(plain, block.columns), fillvalue="")
+            frame = pd.DataFrame([[*map(plain, row.cells)] for row in block.rows])
+            frame.columns = pd.Index([" ".join(head).strip() for head in heads])
+            sides = ["left" if at < block.text else "right" for at in range(frame.shape[1])]
             how: dict[str, Any] = {"disable_numparse": True, "colalign": sides}
             told.append(str(frame.to_markdown(index=False, tablefmt=form, **how)))
             told += map(plain, block.legend)
@@ -224,7 +243,6 @@ def write_comparison(plan_file: Path, output: Path) -> None:
 
     The data are attached to the PDF; the same data give the same bytes. Errors as of `compare`.
     """
-    from flashlab.compare.forest import draw_forest
     from flashlab.figures import style
     from flashlab.report.attachments import AttachedFile
     from flashlab.report.render import Page, to_html, to_pdf
@@ -241,11 +259,10 @@ def write_comparison(plan_file: Path, output: Path) -> None:
         created = datetime.fromisoformat(report.created).astimezone(UTC)
         pdf = to_pdf(to_html(report), figure.parent, attached, created)
         html = page.complete(to_html(report, page))
-    with open_atomically(output / "compare.pdf", binary=True) as file:
-        file.write(pdf)
-    for name, text in {"comparison.json": data["comparison.json"], "compare.html": html}.items():
-        with open_atomically(output / name) as file:
-            file.write(text)
+    made = {"compare.pdf": pdf, "compare.html": html.encode()}
+    for name, content in (made | {"comparison.json": data["comparison.json"].encode()}).items():
+        with open_atomically(output / name, binary=True) as file:
+            file.write(content)
 
 
 def print_comparison(
@@ -257,4 +274,9 @@ def print_comparison(
     report = report_of(c, (language,), Path(FIGURE))
     is_json, is_markdown = form == "json", form == "markdown"
     print(json_text(to_json(c)) if is_json else as_text(report, language, is_markdown), end="")
-    return 1 if verdicts(c) & {*fail_on} else 0
+    metrics = {metric.name: metric for metric in benchmark.compared}
+    of = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
+    of = of[of.metric.isin(metrics)]
+    words = {*map(verdict_word, of.verdict, map(metrics.__getitem__, of.metric))}
+    words |= {"failed" for run in c.about["ended"] if run["one"] == "ok"}
+    return 1 if words & {*fail_on} else 0

@@ -1,22 +1,31 @@
-"""The sides of a comparison, each by its name: which records a side has.
+"""What is compared, by name: the records of two sides, or the implementations of a bench.
 
 A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of records alone), or
-a git revision, whose kernels' records are looked up among those that this machine keeps.
+a git revision, whose kernels' records are looked up among those that this machine keeps. An
+implementation is one of ``kernels/``, a file, or a file at a git revision.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.implementations import find_implementations
+from flashlab.benchmarks.implementations import (
+    Implementation,
+    ImplementationError,
+    find_implementations,
+    read_kernel_file,
+)
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.compare.revisions import RevisionError, unpack_folder
 from flashlab.config import ConfigError
 from flashlab.files import read_json
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
@@ -25,6 +34,7 @@ from flashlab.plan.plan_files import RECORDS, planned_records, process_files, re
 from flashlab.plan.value import Plan
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
+from flashlab.usage import UsageError
 
 Side = Mapping[str, Any]
 """A side as the comparison's plan has it: its ``name`` and ``benchmark``, its ``records`` as a plan
@@ -34,8 +44,8 @@ Files = Iterable[tuple[Run, Path, str | None]]
 """Records of processes, each with its hash where a manifest vouches for it."""
 
 
-class SideError(Exception):
-    """A name without records, or with records that cannot be compared."""
+class SideError(ConfigError):
+    """A name that stands for nothing, or for records that cannot be compared."""
 
 
 def _side(name: str, benchmark: Benchmark, files: Files, ceilings: Path | None = None) -> Side:
@@ -65,22 +75,56 @@ def _planned(benchmark: Benchmark, plan: Mapping[str, Any]) -> Files:
             yield Run.of(benchmark, entry["run"]), Path(file["path"]), file["sha256"]
 
 
-def _in_folder(name: str, folder: Path, benchmark: Benchmark) -> Side | None:
-    """The side of a folder with a dataset's manifest, or with the plan of results.
+def comparison_plan(plan: Plan) -> dict[str, Any]:
+    """The sides that the configuration's ``compare`` names; this call plans the records of `local`.
 
-    Of a dataset these are the records that were measured by its own protocol.
+    ConfigError for a side that is none, and where a dataset is to be reported besides.
     """
-    if (folder / MANIFEST).is_file():
-        dataset, parameters = read_dataset(folder), [p.name for p in benchmark.given]
-        own = (e for e in dataset.entries if e.protocol["name"] == dataset.protocol)
-        files = ((e.run, e.path, e.sha256) for e in own if [*e.run] == parameters)
-        return _side(name, benchmark, files, dataset.ceilings)
-    if (folder / RECORDS).is_file():
-        # Where the plan says is where they were when it was made.
-        planned = _planned(benchmark, read_json(folder / RECORDS))
-        moved = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
-        return _side(name, benchmark, moved)
-    return None
+    if plan.dataset != LOCAL:
+        raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
+    benchmark = find_benchmark(plan.benchmark)
+    ceilings = Path(plan.ceilings) if plan.ceilings else None
+    planned = [*_planned(benchmark, plan.view(RECORDS))]
+    sides = [
+        _side(name, benchmark, planned, ceilings) if name == LOCAL else find_side(name, benchmark)
+        for name in plan.config["compare"]
+    ]
+    return {"sides": sides, "languages": plan.config["languages"]}
+
+
+def find_side(name: str, benchmark: Benchmark) -> Side:
+    """The side that a name stands for, with the records of a benchmark.
+
+    `local`, a recorded dataset, a folder, or a git revision, tried in this order; records of
+    revisions are among the results of `local`. Of a dataset these are the records that were
+    measured by its own protocol.
+
+    Raises:
+        SideError: the name stands for none of these, or for no records.
+        DatasetError: a manifest cannot be read.
+    """
+    results = results_of(LOCAL, benchmark)
+    datasets = [dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED)]
+    for folder in [results] if name == LOCAL else [*datasets, Path(name)]:
+        if (folder / MANIFEST).is_file():
+            dataset, given = read_dataset(folder), [p.name for p in benchmark.given]
+            own = (e for e in dataset.entries if e.protocol["name"] == dataset.protocol)
+            files = ((e.run, e.path, e.sha256) for e in own if [*e.run] == given)
+            return _side(name, benchmark, files, dataset.ceilings)
+        if (folder / RECORDS).is_file():
+            # Where the plan says is where they were when it was made.
+            planned = _planned(benchmark, read_json(folder / RECORDS))
+            moved = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
+            return _side(name, benchmark, moved)
+    if name == LOCAL:
+        raise SideError(
+            f"compare: nothing has been measured here yet ({results} has no plan); call "
+            "snakemake --cores 1 records"
+        )
+    if (folder := Path(name)).is_dir():
+        records = folder / "records"
+        return _side(name, benchmark, _newest(records if records.is_dir() else folder, benchmark))
+    return _side_of_revision(name, benchmark, results)
 
 
 def _newest(folder: Path, benchmark: Benchmark, digests: set[str] | None = None) -> Files:
@@ -104,55 +148,12 @@ def _newest(folder: Path, benchmark: Benchmark, digests: set[str] | None = None)
     return [(run, newest[run, process], None) for run, process in sorted(newest)]
 
 
-def comparison_plan(plan: Plan) -> dict[str, Any]:
-    """The sides that the configuration's ``compare`` names; this call plans the records of `local`.
-
-    ConfigError for a side that is none, and where a dataset is to be reported besides.
-    """
-    if plan.dataset != LOCAL:
-        raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
-    benchmark = find_benchmark(plan.benchmark)
-    ceilings = Path(plan.ceilings) if plan.ceilings else None
-    planned = [*_planned(benchmark, plan.view(RECORDS))]
-    try:
-        sides = [
-            _side(name, benchmark, planned, ceilings)
-            if name == LOCAL
-            else find_side(name, benchmark)
-            for name in plan.config["compare"]
-        ]
-    except (RecordError, SideError) as error:
-        raise ConfigError(str(error)) from None
-    return {"sides": sides, "languages": plan.config["languages"]}
-
-
-def find_side(name: str, benchmark: Benchmark) -> Side:
-    """The side that a name stands for, with the records of a benchmark.
-
-    `local`, a recorded dataset, a folder, or a git revision, tried in this order; records of
-    revisions are among the results of `local`.
-
-    Raises:
-        SideError: the name stands for none of these, or for no records.
-        DatasetError, RecordError: a manifest or a record cannot be read.
-    """
-    results = results_of(LOCAL, benchmark)
-    datasets = [dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED)]
-    for folder in [results] if name == LOCAL else [*datasets, Path(name)]:
-        if side := _in_folder(name, folder, benchmark):
-            return side
-    if name == LOCAL:
-        raise SideError(
-            f"compare: nothing has been measured here yet ({results} has no plan); call "
-            "snakemake --cores 1 records"
-        )
-    if (folder := Path(name)).is_dir():
-        records = folder / "records"
-        return _side(name, benchmark, _newest(records if records.is_dir() else folder, benchmark))
+def _side_of_revision(name: str, benchmark: Benchmark, results: Path) -> Side:
+    """The records among some results of the kernels at a git revision."""
     with tempfile.TemporaryDirectory() as unpacked:
         try:
             unpack_folder(name, "kernels", Path(unpacked))
-        except RevisionError as error:
+        except SideError as error:
             named = {each for data in (DATA, BUNDLED) for each in recorded_names(data, benchmark)}
             raise SideError(
                 f"compare: {name} is neither a recorded dataset ({', '.join(sorted(named))}) nor a "
@@ -168,3 +169,73 @@ def find_side(name: str, benchmark: Benchmark) -> Side:
         f"git worktree add --detach ../base {name}, call snakemake --cores 1 records there, and "
         f"compare the folder ../base/{results}"
     )
+
+
+# Revisions
+
+
+def _git(*arguments: str) -> bytes:
+    """The standard output of a git command; SideError where it fails."""
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
+    except FileNotFoundError as error:
+        raise SideError("git is not installed, and a revision was asked for") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
+        raise SideError(f"git: {said[-1].removeprefix('fatal: ')}") from error
+
+
+def unpack_folder(revision: str, path: str, into: Path) -> None:
+    """Write a folder's files, relative to this one, at a revision; SideError as of `_git`."""
+    archive = _git("archive", "--format=tar", "--end-of-options", f"{revision}:./{path}")
+    with tarfile.open(fileobj=BytesIO(archive)) as tar:
+        # Python's rules for data, which 3.11 has from 3.11.4 on; the repository is the user's own.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(into)
+
+
+# Implementations
+
+
+def _find_implementation(text: str, folder: Path) -> Implementation:
+    """The implementation that an argument names.
+
+    Of a revision the whole folder goes into `folder`, so that the kernel imports what lay beside it
+    then.
+    """
+    is_path = text.endswith(".py") or os.sep in text
+    if is_path and os.path.isfile(text):
+        return read_kernel_file(Path(text).absolute())
+    revision, colon, path = text.partition(":")
+    if colon and revision and path.endswith(".py"):
+        beside, name = os.path.split(os.path.relpath(path))
+        if not _git(
+            "ls-tree", "--end-of-options", revision, "--", f"./{os.path.join(beside, name)}"
+        ):
+            raise ImplementationError(f"there is no file {path} at {revision}")
+        unpack_folder(revision, beside, folder)
+        return read_kernel_file(folder / name)
+    if is_path:
+        raise ImplementationError(f"there is no file {text}")
+    return find_implementations()[text]
+
+
+@contextmanager
+def opened_targets(texts: Sequence[str]) -> Iterator[dict[str, Implementation]]:
+    """The implementations that the arguments name, the first of which the others are compared with.
+
+    Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
+    the working directory. Files of revisions are there for the block alone. The same text twice is
+    the same code twice; the labels tell them apart. UsageError where there is no such name, file or
+    revision, or the file is no kernel.
+    """
+    found: dict[str, Implementation] = {}
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        for position, text in enumerate(texts):
+            earlier = texts[:position].count(text)
+            try:
+                implementation = _find_implementation(text, Path(folder, str(position)))
+            except (ImplementationError, SideError) as error:
+                raise UsageError(str(error)) from error
+            found[f"{text} ({earlier + 1})" if earlier else text] = implementation
+        yield found
