@@ -26,8 +26,7 @@ from flashlab.config import read_layer
 from flashlab.figures.stage import draw_figures
 from flashlab.plan.digests import write_digests
 from flashlab.plan.make import make
-from flashlab.plan.plan_files import CONFIG
-from flashlab.plan.value import Plan, write_views
+from flashlab.plan.plan_files import CONFIG, Plan, write_views
 from flashlab.records import write_record
 from flashlab.report.render import FIGURES, write_page, write_report
 from flashlab.runs import Run

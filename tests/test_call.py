@@ -21,7 +21,7 @@ from flashlab.files import read_json, write_json
 from flashlab.plan import call
 from flashlab.plan.call import HOLDER, CallError, asked_benchmark, hold_folder
 from flashlab.plan.digests import CHANGED, write_digests
-from flashlab.plan.value import Plan, write_views
+from flashlab.plan.plan_files import Plan, write_views
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 LOCK = Path(".snakemake", "locks", "0.output.lock")

@@ -14,7 +14,7 @@ from flashlab.config import Layer
 from flashlab.files import write_json
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.make import make
-from flashlab.plan.value import Plan
+from flashlab.plan.plan_files import Plan
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 KEPT = Path("results/local/plan/counters.json")

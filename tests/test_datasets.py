@@ -16,7 +16,7 @@ from planted.records import counters_of, record_of
 from flashlab.plan import freezing
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.plan.freezing import keep, pack, refuse_doubtful
-from flashlab.records import Record, RecordError, read_record
+from flashlab.records import COUNTERS, Record, RecordError, read_record
 from flashlab.runs import Run
 
 Frozen = Callable[..., Path]
@@ -49,7 +49,7 @@ def test_what_is_frozen_is_read_back_record_by_record(frozen: Frozen, run: Run, 
     assert (dataset.name, dataset.device, dataset.dtype) == ("mine", "cpu", "float32")
     assert dataset.config.keys() == {"baseline", "summary", "experiments"}
     assert dataset.ceilings and dataset.ceilings.is_file()
-    found = dataset.find(run, "sampled")
+    found = dataset.held[run, "sampled"]
     assert {entry.process for entry in found} == {0, 1, 2} and len(dataset.entries) == 4
     for entry in found:
         assert read_record(entry.path, run, entry.sha256) == records[entry.process]
@@ -81,9 +81,9 @@ def test_further_protocols_and_counters_of_its_runs_are_added_once_unless_they_f
         folder = frozen(*records, counters=counters)
         assert len(contents(folder)) == len(before) + 1
     dataset = read_dataset(folder)
-    (entry,) = dataset.find(run, "lab5")
+    (entry,) = dataset.held[run, "lab5"]
     assert read_record(entry.path, run, entry.sha256) == lab5
-    assert dataset.find_counters(run) and not dataset.find_counters(other)
+    assert (run, COUNTERS) in dataset.held and (other, COUNTERS) not in dataset.held
     strange = counters_of(records[1], environment={"device_name": "Other"})
     with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
         frozen(*records, counters=[strange])

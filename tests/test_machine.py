@@ -18,7 +18,7 @@ from flashlab.cli import main
 from flashlab.config import Layer
 from flashlab.machine import Gpu, MachineError
 from flashlab.plan.make import make
-from flashlab.plan.value import Plan
+from flashlab.plan.plan_files import Plan
 
 ROOT = Path(__file__).parents[1]
 GPUS = [Gpu(f"GPU-{digit * 4}", f"NVIDIA H{digit}00") for digit in "123"]

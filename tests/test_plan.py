@@ -23,9 +23,8 @@ from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.plan.experiments import Experiment, experiments_of, protocol_of, runs_of
 from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
-from flashlab.plan.plan_files import EXPERIMENTS
+from flashlab.plan.plan_files import EXPERIMENTS, Plan
 from flashlab.plan.runs import Planned, plan_recorded
-from flashlab.plan.value import Plan
 from flashlab.plan.views import style_numbers
 from flashlab.runs import Run
 

@@ -17,7 +17,7 @@ from flashlab.plan.call import layers_of
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.freezing import PARTS, check_freezable, has_result, keep, lacking, part_names
 from flashlab.plan.make import DATA, make
-from flashlab.plan.value import Plan
+from flashlab.plan.plan_files import Plan
 from flashlab.records import write_record
 from flashlab.runs import Run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import canonical
-from flashlab.plan.value import Plan
+from flashlab.plan.plan_files import Plan
 from flashlab.records import write_record
 
 

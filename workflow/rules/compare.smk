@@ -2,7 +2,7 @@
 
 from flashlab.compare.sides import comparison_plan, side_files
 from flashlab.files import read_json
-from flashlab.plan.value import write_views
+from flashlab.plan.plan_files import write_views
 
 COMPARED = "results/compare/plan.json"
 

@@ -25,7 +25,7 @@ from flashlab.analysis.experiment import OBSERVATIONS, OF_DATASET, table_names
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import Layer, config_file
 from flashlab.plan import call
-from flashlab.plan.value import read_plan
+from flashlab.plan.plan_files import read_plan
 from flashlab.plan.views import shown_file
 from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import COUNTERS

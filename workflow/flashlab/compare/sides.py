@@ -30,8 +30,7 @@ from flashlab.config import ConfigError
 from flashlab.files import read_json
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.plan.make import BUNDLED, DATA, LOCAL
-from flashlab.plan.plan_files import RECORDS, planned_records, process_files, results_of
-from flashlab.plan.value import Plan
+from flashlab.plan.plan_files import RECORDS, Plan, planned_records, process_files, results_of
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.usage import UsageError

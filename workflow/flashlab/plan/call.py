@@ -36,7 +36,7 @@ from flashlab.plan import state
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
-from flashlab.plan.value import Plan, write_views
+from flashlab.plan.plan_files import Plan, write_views
 
 
 class CallError(Exception):

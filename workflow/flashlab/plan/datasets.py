@@ -66,23 +66,13 @@ class Dataset:
     ceilings: Path | None
     entries: tuple[Entry, ...]
 
-    def find(self, run: Run, protocol: str) -> list[Entry]:
-        """The records of `run` under the protocol of that name, or under the dataset's own."""
-        for name in (protocol, self.protocol):
-            if entries := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
-                return entries
-        return []
-
     @cached_property
-    def _by_run(self) -> dict[Run, list[Entry]]:
-        by_run: dict[Run, list[Entry]] = {}
-        for entry in self.entries:
-            by_run.setdefault(entry.run, []).append(entry)
-        return by_run
-
-    def find_counters(self, run: Run) -> Entry | None:
-        """The record of the hardware counters of `run`."""
-        return next((e for e in self._by_run.get(run, ()) if e.has_counters), None)
+    def held(self) -> dict[tuple[Run, str], list[Entry]]:
+        """The records of a run by the name of their protocol, in the order of its processes."""
+        held: dict[tuple[Run, str], list[Entry]] = {}
+        for entry in sorted(self.entries, key=lambda entry: entry.process):
+            held.setdefault((entry.run, entry.protocol["name"]), []).append(entry)
+        return held
 
 
 def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:

@@ -33,8 +33,8 @@ from flashlab.plan.datasets import (
     read_dataset,
 )
 from flashlab.plan.make import DATA
+from flashlab.plan.plan_files import Plan, read_plan
 from flashlab.plan.runs import REACH, parted_blocks
-from flashlab.plan.value import Plan, read_plan
 from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
@@ -115,7 +115,7 @@ def _refuse_overlap(plan: Plan, files: Iterable[str], data: Path) -> None:
     runs = {(Run.of(benchmark, o["run"]), o["protocol"]["name"]) for o in orders}
     if there is None:
         return
-    again = len(runs & {(entry.run, entry.protocol["name"]) for entry in there.entries})
+    again = len(runs & there.held.keys())
     if again or {(run.device, run.dtype) for run, _ in runs} - {(there.device, there.dtype)}:
         raise DatasetError(
             f"{folder} exists already and has "

@@ -18,9 +18,8 @@ from flashlab.plan import datasets, identity, state
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.experiments import experiments_of, protocol_of
 from flashlab.plan.importing import Imports, imported, of_held
-from flashlab.plan.plan_files import CONFIG, results_of
+from flashlab.plan.plan_files import CONFIG, Plan, results_of
 from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
-from flashlab.plan.value import Plan
 from flashlab.plan.views import as_recorded, shown_file, views_of
 from flashlab.runs import Run
 

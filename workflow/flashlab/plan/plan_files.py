@@ -1,4 +1,4 @@
-"""The plan's files in a dataset's folder of results, which the later stages read.
+"""The plan of a call as one frozen value, its files, and readers of them for the later stages.
 
 These import this module rather than `flashlab.plan.make`, which depends on the machine, the kernels
 and the recorded datasets: an edit to those reruns no stage.
@@ -6,13 +6,18 @@ and the recorded datasets: an edit to those reruns no stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT
-from flashlab.files import read_json
+from flashlab.files import json_text, open_atomically, read_json, write_json
+
+FILE = Path("results", "plan.json")
+"""The plan of the last call in a folder: a job that reads the rules again, on a node, reads it."""
 
 CONFIG, LANGUAGES = "plan/config.json", "plan/languages.json"
 """The configuration as a report shows it, and its languages."""
@@ -25,6 +30,77 @@ RECORDS = "plan/records.json"
 
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call makes: runs, their files and order, and what of them is not as it should be.
+
+    Paths are relative to the working directory. `home` is the folder of the results, `report` the
+    stem of the report's name. `experiments` have the files of their records and of their
+    `counters`. `orders` are what to measure, in that order, and `imports` what to convert, by
+    record; both are empty where records are recorded. `views` are what single stages read, by path.
+    `redo` are the planned files that are missing, damaged or asked for `again`, each with the
+    reason; `notices` say how imported files were read, and `upgrades` why runs that were measured
+    before are measured again. `config` is the resolved configuration.
+    """
+
+    benchmark: str
+    report: str
+    dataset: str
+    home: str
+    device: str
+    device_name: str
+    config: Mapping[str, Any]
+    experiments: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counters: Sequence[str] = ()
+    ceilings: str | None = None
+    orders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    imports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+    redo: Mapping[str, str] = field(default_factory=dict)
+    notices: Sequence[str] = ()
+    upgrades: Sequence[str] = ()
+    views: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def records(self) -> list[str]:
+        """The files of all records and counters, each once."""
+        return sorted({file for files in self.experiments.values() for file in files})
+
+    def view(self, name: str) -> Any:
+        """What stages read in a file of `flashlab.plan.plan_files`; nothing of one not planned."""
+        return self.views.get(f"{self.home}/{name}", {})
+
+    def write(self) -> None:
+        """Write the plan, and each view that has changed: its new time means new content."""
+        write_views({FILE.as_posix(): {**vars(self), "views": {}}, **self.views})
+
+
+def write_views(views: Mapping[str, Any], folder: Path = Path()) -> None:
+    """Write documents below a folder.
+
+    In the working directory one that is there already is left as it is. For a dry run, elsewhere,
+    it keeps the modification time that it has here.
+    """
+    for path, document in views.items():
+        here, target, text = Path(path), folder / path, json_text(document)
+        is_there = here.is_file() and here.read_bytes() == text.encode()
+        if folder == Path():
+            if not is_there:
+                write_json(here, document)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if is_there:
+            shutil.copy2(here, target)
+        else:
+            with open_atomically(target, durable=False) as file:
+                file.write(text)
+
+
+def read_plan() -> Plan:
+    """The plan of the call that a job belongs to."""
+    return Plan(**read_json(FILE))
 
 
 def results_of(dataset: str, benchmark: Benchmark) -> Path:

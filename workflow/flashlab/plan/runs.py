@@ -138,25 +138,26 @@ def counting_protocol(
 def plan_recorded(
     experiments: Iterable[Experiment], protocol: str, dataset: Dataset, *, imported: bool
 ) -> Planned:
-    """Each run with its files in the dataset; those of an `imported` folder are yet to be made.
+    """Each run with its files in the dataset, of this protocol or else of the dataset's own.
 
-    DatasetError lists the runs or files that the dataset lacks.
+    Those of an `imported` folder are yet to be made. DatasetError lists what the dataset lacks.
     """
-    runs = runs_of(experiments)
-    found = {run: sorted(dataset.find(run, protocol), key=lambda e: e.process) for run in runs}
-    planned = Planned(found, {run: e for run in runs if (e := dataset.find_counters(run))})
+    runs, held, names = runs_of(experiments), dataset.held, (protocol, dataset.protocol)
+    found = {run: next((held[run, n] for n in names if (run, n) in held), []) for run in runs}
+    counted = {run: held[run, COUNTERS][0] for run in runs if (run, COUNTERS) in held}
+    planned = Planned(found, counted)
     if lacking := [str(run) for run in runs if not found[run]]:
         raise DatasetError(
             f"The dataset {dataset.name} lacks {len(lacking)} of the {len(runs)} runs that the "
             "configuration asks for:\n  " + "\n  ".join(lacking) + "\nRemove these shapes or "
             "implementations from the configuration, or measure them."
         )
-    missing = [entry.path for entry in planned.entries if not entry.path.is_file()]
+    missing = [str(entry.path) for entry in planned.entries if not entry.path.is_file()]
     if missing and not imported:
-        lines = "\n  ".join(map(str, missing))
         raise DatasetError(
-            f"The dataset {dataset.name} lacks {len(missing)} of its records:\n  {lines}\n"
-            "Restore them (git checkout, or a copy): recorded datasets are not measured again."
+            f"The dataset {dataset.name} lacks {len(missing)} of its records:\n  "
+            + "\n  ".join(missing)
+            + "\nRestore them (git checkout, or a copy): recorded datasets are not measured again."
         )
     return planned
 
@@ -219,9 +220,9 @@ def broken_blocks(blocks: Iterable[Sequence[Entry]]) -> list[str]:
 
     A block that began a short while ago can still be completed, such as where a call was cut off.
     """
-    broken: list[str] = []
+    broken = list[str]()
     for block in blocks:
-        records = []
+        records = list[Record]()
         for entry in block:
             with suppress(RecordError):
                 records.append(read_record(entry.path, entry.run))

@@ -28,11 +28,11 @@ from flashlab.plan.plan_files import (
     EXPERIMENTS,
     RECORDS,
     TITLES,
+    Plan,
     planned_records,
     process_files,
     results_of,
 )
-from flashlab.plan.value import Plan
 from flashlab.records import Measurement, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
