@@ -58,9 +58,12 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
     protocol = protocol_of(config, kind[1])
     experiments = experiments_of(config, benchmark, kind)
     namer = Namer(benchmark, implementations, home / "records", device_name)
-    counters_file, counting = home / "plan" / "counters.json", None
-    orders, upgrades = dict[str, dict[str, Any]](), list[str]()
+    counters_file, counting = home / "plan" / "counters.json", dict[str, Any]()
+    orders, upgrades, made = dict[str, dict[str, Any]](), list[str](), dict[Path, Run | None]()
     if recorded:
+        if config["again"]:
+            said = "nothing is measured here: the records are recorded ones"
+            raise ConfigError(f"--config: again: {said}")
         if imports:
             held = {entry.run for entry in recorded.entries}
             experiments = of_held(experiments, held, benchmark)
@@ -72,20 +75,15 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         ceilings, reported = namer.folder / identity.ceilings_name(kind[1], device_name), config
         orders = orders_of(planned, namer)
         upgrades = state.upgrade_notices((e for e in planned.entries if not e.has_counters), namer)
-    made: dict[Path, Run | None] = {} if recorded else {Path(str(ceilings)): None}
+        made[ceilings] = None
     made |= {entry.path: entry.run for entry in planned.entries if imports or not recorded}
     redo = state.damaged_records(made, home, config["measure"]["timeout_s"])
-    if config["again"]:
-        if recorded or not ceilings:
-            said = "nothing is measured here: the records are recorded ones"
-            raise ConfigError(f"--config: again: {said}")
-        redo |= dict.fromkeys(state.asked_again(config["again"], planned, ceilings), state.ASKED)
+    redo |= dict.fromkeys(state.asked_again(config["again"], planned, ceilings), state.ASKED)
     redo |= state.damaged_outputs(home, {each.name for each in experiments})
     redo |= state.damaged_reports(home, benchmark.report)
     shown = {**reported_config(reported), "dataset": dataset}
     if config["anonymous"] and "import" in shown:
         shown["import"] = anonymous_text(shown["import"])
-    ncu = counting.get("ncu") if counting else None
     return Plan(
         benchmark=benchmark.name,
         report=benchmark.report,
@@ -107,7 +105,7 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
             (home / CONFIG).as_posix(): shown,
             **views_of(benchmark, implementations, reported, home, experiments, planned),
             shown_file(benchmark.report): {"dataset": dataset},
-            **({counters_file.as_posix(): {"version": ncu}} if ncu else {}),
+            **({counters_file.as_posix(): counting} if "ncu" in counting else {}),
         },
     )
 

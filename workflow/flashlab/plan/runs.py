@@ -84,12 +84,12 @@ def plan_local(
     experiments: Sequence[Experiment],
     config: Mapping[str, Any],
     protocol: Mapping[str, Any],
-    counting: Mapping[str, Any] | None,
+    counting: Mapping[str, Any],
     namer: Namer,
 ) -> Planned:
     """Each run once, in as many processes as it or an experiment of it is to be measured in.
 
-    `counting` is the protocol by which counters are read; without one none are.
+    `counting` is the protocol by which counters are read; without any none are.
     """
     count: dict[Run, int] = {}
     for experiment in experiments:
@@ -99,7 +99,7 @@ def plan_local(
             count[run] = max(count.get(run, number), asked)
     counted = dict.fromkeys(run for experiment in experiments for run in experiment.counted)
     counters = {run: namer.entry(run, counting) for run in counted} if counting else {}
-    if counting and "ncu" in counting and nsight.version() is None:  # what was read stays
+    if "ncu" in counting and nsight.version() is None:  # what was read stays
         counters = {run: entry for run, entry in counters.items() if entry.path.exists()}
     return Planned(
         {run: [namer.entry(run, protocol, i) for i in range(n)] for run, n in count.items()},
@@ -109,21 +109,21 @@ def plan_local(
 
 def counting_protocol(
     benchmark: Benchmark, device: str, config: Mapping[str, Any], kept: Path
-) -> dict[str, Any] | None:
-    """The protocol by which counters are read on a kind of device; None where none are.
+) -> dict[str, Any]:
+    """The protocol by which counters are read on a kind of device; empty where none are.
 
     On a GPU it has the version of Nsight Compute, of which the file `kept` has that of before.
     DatasetError where they are asked for and cannot be read.
     """
     timeout_s, wanted = config["measure"]["timeout_s"], config["counters"]
     if not benchmark.counters_on(device) or wanted in UNWANTED or config["quick"]:
-        return None
+        return {}
     if device == "cpu":
         return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
     version = nsight.version()
     if version is None:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            version = read_json(kept)["version"]
+            version = read_json(kept)["ncu"]
     if version is None and wanted != "auto":
         raise DatasetError(
             "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
@@ -132,7 +132,7 @@ def counting_protocol(
     counted = {metric.quantity.name for metric in benchmark.all_counters("cuda")}
     metrics = sorted(nsight.metrics_for(counted).values())
     by = {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
-    return by if version else None
+    return by if version else {}
 
 
 def plan_recorded(

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from flashlab.config import ConfigError
 from flashlab.plan.datasets import Entry
 from flashlab.plan.digests import CHANGED, MISSING, damage, read_digests
-from flashlab.plan.identity import DIGITS, deciding
+from flashlab.plan.identity import deciding
 from flashlab.plan.runs import Namer, Planned, blocks_of, broken_blocks
 from flashlab.records import TIMED_OUT, RecordError, read_record, time_out_message
 from flashlab.runs import Run
@@ -95,7 +95,7 @@ def _damage(path: Path, run: Run | None, timeout_s: float, known: str | None) ->
     return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
 
 
-def asked_again(again: str | Sequence[str], planned: Planned, ceilings: Path) -> list[str]:
+def asked_again(again: str | Sequence[str], planned: Planned, ceilings: Path | None) -> list[str]:
     """The files to measure again: ``all``, ``blocks``, or by words of runs' names.
 
     A run is meant where all parts of one of the words, which spaces or hyphens divide, are parts of
@@ -106,7 +106,7 @@ def asked_again(again: str | Sequence[str], planned: Planned, ceilings: Path) ->
     """
     runs = {entry.path.as_posix(): entry.run for entry in planned.entries}
     if again == "all":
-        return [*runs, ceilings.as_posix()]
+        return [*runs, str(ceilings)]
     if again == "blocks":
         return broken_blocks(blocks_of(planned))
     files: dict[str, None] = {}
@@ -141,10 +141,9 @@ def put_aside(home: Path, redo: Iterable[str]) -> None:
 
 def _older(folder: Path) -> dict[str, Path]:
     """The newest record in a folder by the words of its name: the run and the process."""
-    name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
     files = [path for path in folder.glob("*.json") if path.exists()]  # a link may lead nowhere
     paths = sorted(files, key=lambda path: path.stat().st_mtime)
-    return {match[1]: path for path in paths if (match := name.fullmatch(path.name))}
+    return {path.stem.rpartition("-")[0]: path for path in paths}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -170,14 +169,11 @@ def upgrade_notices(planned: Iterable[Entry], namer: Namer) -> list[str]:
     count, changes = 0, dict[str, None]()
     for entry in missing:
         path = older.get(entry.path.stem.rpartition("-")[0])
-        try:
+        with suppress(OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
             before = json.loads(path.read_bytes())["record"] if path else None
-            if before is None or before["protocol"]["name"] != entry.protocol["name"]:
-                continue
-            now = namer.identity_of(entry.run, entry.protocol, entry.process)
-            changes |= dict.fromkeys(_changes(before, now))
-            count += 1
-        except (OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
-            continue
+            if before and before["protocol"]["name"] == entry.protocol["name"]:
+                now = namer.identity_of(entry.run, entry.protocol, entry.process)
+                changes |= dict.fromkeys(_changes(before, now))
+                count += 1
     changed = ", ".join(changes) or "their identity"
     return [f"{count} processes measured before; changed since: {changed}"] if count else []
