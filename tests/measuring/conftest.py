@@ -35,24 +35,17 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def workflow() -> Iterator[subprocess.Popen[bytes]]:
-    """A process in the place of Snakemake's, which lives as long as the tests do."""
+def _workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What jobs have of a process in the place of Snakemake's, which lives as long as the tests."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-        yield process
-
-
-@pytest.fixture(scope="session")
-def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("warm")
+        yield {WORKFLOW_PID: str(process.pid), "TMPDIR": str(tmp_path_factory.mktemp("warm"))}
 
 
 @pytest.fixture
-def in_workflow(
-    workflow: subprocess.Popen[bytes], _shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def in_workflow(_workflow: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes this process a job of the workflow, whose jobs share a server."""
-    monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
-    monkeypatch.setenv("TMPDIR", str(_shared))
+    for name, value in _workflow.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(tempfile, "tempdir", None)
 
 

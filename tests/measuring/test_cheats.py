@@ -28,11 +28,11 @@ def test_a_kernel_that_is_not_what_its_times_say_has_none(
 ) -> None:
     for attempt in range(ATTEMPTS):  # one that is wrong in 2% of calls is not found in each
         limits = {"max_seconds": 0.5 if attempt else 0.02}
-        record = measure(kernel(CHEATS[name].body), RUN, **limits)
+        record = measure(kernel(CHEATS[name]["body"]), RUN, **limits)
         if record.status != "ok":
             break
     assert (record.status, record.metrics) == ("incorrect", {})
-    assert re.search(CHEATS[name].said, record.message or ""), record.message
+    assert re.search(CHEATS[name]["said"], record.message or ""), record.message
 
 
 @of_one_server
@@ -40,7 +40,7 @@ def test_a_kernel_that_is_not_what_its_times_say_has_none(
 def test_it_has_none_by_the_courses_protocol_either(
     cheat: str, measure: Measured, kernel: Kernel
 ) -> None:
-    record = measure(kernel(CHEATS[cheat].body), RUN, name="lab5", repeats=20)
+    record = measure(kernel(CHEATS[cheat]["body"]), RUN, name="lab5", repeats=20)
     assert (record.status, record.metrics) == ("incorrect", {})
 
 
@@ -56,7 +56,7 @@ def test_what_was_compared_again_stands_in_the_record(measure: Measured, kernel:
 def test_what_stays_allocated_from_the_first_call_on_counts(
     measure: Measured, kernel: Kernel
 ) -> None:
-    body, scores = CHEATS["room for scores that stays"].body, 2 * 4 * 192**2 * 4 / 2**20
+    body, scores = CHEATS["room for scores that stays"]["body"], 2 * 4 * 192**2 * 4 / 2**20
     stays, goes = (
         measure(kernel(each), RUN).metrics["peak_memory"].value
         for each in (body, body.replace("kept.set", "{}.set"))
@@ -68,7 +68,7 @@ def test_what_stays_allocated_from_the_first_call_on_counts(
 def test_a_backward_pass_that_keeps_what_it_has_computed_again_gains_nothing(
     measure: Measured, kernel: Kernel
 ) -> None:
-    record = measure(kernel(CHEATS["scores kept in ctx"].body), RUN)
+    record = measure(kernel(CHEATS["scores kept in ctx"]["body"]), RUN)
     assert min(record.metrics["backward_time"].samples) >= 20
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import signal
 import subprocess
 import tempfile
 import threading
@@ -16,14 +15,12 @@ from flashlab import machine
 from flashlab.measuring.devices import claimed, is_claimed
 
 CODE = """
-import sys, time
-from flashlab.measuring.devices import claimed, is_claimed
+import sys
+from flashlab.measuring.devices import claimed
 with claimed("cpu"):
     print("claimed", flush=True)
     sys.stdin.read()
 """
-
-
 GPUS = [machine.Gpu("GPU-a", "H200"), machine.Gpu("GPU-b", "H200")]
 
 
@@ -37,29 +34,22 @@ def says_claimed(process: subprocess.Popen[bytes]) -> bool:
     return process.stdout is not None and process.stdout.readline() == b"claimed\n"
 
 
-def test_two_processes_that_claim_the_cpu_exclude_each_other() -> None:
+def test_processes_that_claim_the_cpu_exclude_each_other_until_one_is_killed() -> None:
     with another_process(CODE) as first:
         assert says_claimed(first)
         with another_process(CODE) as second:
             assert second.stdout is not None
             os.set_blocking(second.stdout.fileno(), False)
             time.sleep(1.0)
-            assert second.stdout.read() is None
-            assert second.poll() is None
+            assert second.stdout.read() is None and second.poll() is None
             os.set_blocking(second.stdout.fileno(), True)
-            assert first.stdin
-            first.stdin.close()
+            first.kill()
             assert says_claimed(second)
-
-
-def test_a_claim_goes_with_a_process_that_is_killed() -> None:
-    with another_process(CODE) as first:
-        assert says_claimed(first)
-        os.kill(first.pid, signal.SIGKILL)
-        begin = time.monotonic()
-        with claimed("cpu") as environment:
-            assert environment == {"CUDA_VISIBLE_DEVICES": ""}
-        assert time.monotonic() - begin < 2
+            second.kill()
+            begin = time.monotonic()
+            with claimed("cpu") as environment:
+                assert environment == {"CUDA_VISIBLE_DEVICES": ""}
+            assert time.monotonic() - begin < 2
 
 
 def test_a_claim_ends_with_its_block_also_where_it_fails() -> None:
@@ -114,8 +104,7 @@ def test_another_user_of_the_machine_can_claim_the_device_too(
         monkeypatch.setattr(tempfile, "tempdir", shared)
         with claimed("cpu"):
             pass
-        child = os.fork()
-        if child == 0:
+        if (child := os.fork()) == 0:
             status = 1
             try:
                 os.setuid(pwd.getpwnam("nobody").pw_uid)
