@@ -29,7 +29,7 @@ from flashlab.compare import bench as bench_module
 from flashlab.compare.bench import PASSES, describe, shapes_of, table
 from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_pass
 from flashlab.compare.looks import MIN_PAIRS, PROCESSES
-from flashlab.compare.sides import opened_targets
+from flashlab.compare.sides import find_targets
 from flashlab.files import read_json
 from flashlab.measuring import supervise
 from flashlab.measuring.supervised import Section
@@ -235,8 +235,8 @@ def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
     monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
 ) -> None:
     row = {"implementation": "A", "pass": "forward", "status": status, "warnings": [], "share": 2.0}
-    rows = [{**row, IMPLAUSIBLE: beyond}]
-    monkeypatch.setattr(bench_module, "_rows", lambda *_: rows)
+    monkeypatch.setattr(bench_module, "measure_in_turns", lambda *_: ())
+    monkeypatch.setattr(bench_module, "describe", lambda *_: [{**row, IMPLAUSIBLE: beyond}])
     assert bench_module.bench(["Pytorch"], [], None, [], 1.0, 0.05, 60.0, None) == succeeds
 
 
@@ -332,13 +332,12 @@ def test_a_file_that_is_saved_while_it_is_measured_is_refused(
     file = tmp_path / "mine.py"
     file.write_text("def attention(qkv, causal): return qkv\n")
     monkeypatch.setattr(Candidate, "_reply", lambda *_: {})
-    with opened_targets([str(file)]) as targets:
-        measured = candidate("mine.py")
-        measured.implementation = targets[str(file)]
+    measured = candidate("mine.py")
+    measured.implementation = find_targets([str(file)], "")[str(file)]
+    measured.imported()
+    file.write_text("def attention(qkv, causal): return qkv * 2\n")
+    with pytest.raises(SavedError, match="was saved while it was measured"):
         measured.imported()
-        file.write_text("def attention(qkv, causal): return qkv * 2\n")
-        with pytest.raises(SavedError, match="was saved while it was measured"):
-            measured.imported()
 
 
 @pytest.mark.parametrize(

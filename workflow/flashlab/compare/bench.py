@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from flashlab.checking.command import claimed_with_notice
 from flashlab.checking.shapes import LETTERS, ShapeError, parse_shapes, shape_text
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.looks import look_at, pair_ratios
-from flashlab.compare.sides import opened_targets
+from flashlab.compare.sides import find_targets
 from flashlab.devices import find_device
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent, with_ends
@@ -35,7 +37,6 @@ RECORDS = Path("results", "local", "records")
 
 Row = dict[str, Any]
 """What is known of a pass of an implementation, or of one that has no times, as JSON values."""
-
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""
@@ -152,27 +153,8 @@ def table(rows: Sequence[Row], share: str) -> str:
     return "\n".join([str(text), *(["", *notes] if notes else [])])
 
 
-# Measuring
-
-
-def _rows(
-    candidates: Sequence[Candidate],
-    passes: Sequence[str],
-    seconds: float,
-    margin: float,
-    ceiling: float | None,
-) -> list[Row]:
-    """What is known of implementations in the end; each verdict is printed as it is reached."""
-    begun, said, names = time.monotonic(), dict[str, str](), [PASSES[name].name for name in passes]
-    with claimed_with_notice(candidates[0].run.device) as variables:
-        for _ in measure_in_turns(candidates, names, seconds, variables):
-            for row in describe(candidates, passes, margin, ceiling):
-                which, (ratio, word) = f"{row['implementation']} {row.get('pass')}", _compared(row)
-                if word != said.get(which, ""):
-                    passed = f"after {time.monotonic() - begun:.1f} s"
-                    print(f"{passed}: {which} {word} {ratio}", flush=True)
-                said[which] = word
-    return describe(candidates, passes, margin, ceiling)
+def _since(begun: float) -> str:
+    return f"after {time.monotonic() - begun:.1f} s"
 
 
 def bench(
@@ -196,20 +178,29 @@ def bench(
     """
     device = machine.detect_device("auto")
     dtype, name = dtype or DTYPE[device], machine.device_name(device)
-    passes = [each for each in PASSES if not asked or each in asked]
+    passes = {each: metric.name for each, metric in PASSES.items() if not asked or each in asked}
     (ceiling, share), every = find_ceiling(device, name, dtype), list[Row]()
-    with opened_targets(implementations) as targets:
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        targets = find_targets(implementations, folder)
         for shape in shapes_of(shapes, device):
-            text, begun = shape_text(shape), time.monotonic()
+            text, said = shape_text(shape), dict[str, str]()
             print(f"{' against '.join(targets)}: {text} {dtype} on {name}", flush=True)
             candidates = [
                 Candidate(label, of, attention_run(of.name, shape, dtype, device), timeout_s)
                 for label, of in targets.items()
             ]
-            rows = _rows(candidates, passes, seconds, margin, ceiling)
-            passed = f"after {time.monotonic() - begun:.1f} s\n"
-            print("", table(rows, share), passed, sep="\n", flush=True)
-            every += [{"shape": text, **row} for row in rows]
+            known = partial(describe, candidates, [*passes], margin, ceiling)
+            begun, metrics = time.monotonic(), [*passes.values()]
+            with claimed_with_notice(device) as variables:
+                for _ in measure_in_turns(candidates, metrics, seconds, variables):
+                    for row in known():
+                        which = f"{row['implementation']} {row.get('pass')}"
+                        ratio, verdict = _compared(row)
+                        if verdict != said.get(which, ""):
+                            print(f"{_since(begun)}: {which} {verdict} {ratio}", flush=True)
+                        said[which] = verdict
+            print("", table(known(), share), f"{_since(begun)}\n", sep="\n", flush=True)
+            every += [{"shape": text, **row} for row in known()]
     if output:
         about = {"benchmark": ATTENTION.name, "device": name, "dtype": dtype, "margin": margin}
         write_json(output, {**about, "ceiling": ceiling, "rows": every})

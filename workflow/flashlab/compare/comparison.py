@@ -200,8 +200,7 @@ def compare_ceilings(
     `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s; `sustained`
     are the rates after they fell, None where they did not. Empty where a side has none.
     """
-    rates = [{COPY: each.copy, **each.matrix} for each in both if each]
-    found = []
+    rates, found = [{COPY: each.copy, **each.matrix} for each in both if each], []
     for what in (COPY, *sorted(dtypes)):
         unit, of = 1e9 if what == COPY else 1e12, [each[what] for each in rates if what in each]
         if len(of) == 2:
@@ -229,6 +228,10 @@ def compare(one: Side, other: Side) -> Compared:
             "both with the same configuration."
         )
     sides = [_Read(side, shared) for side in (one, other)]
+    named = {
+        run: {"implementation": run.implementation, "shape": " ".join(run.words)}
+        for run in runs[0] | runs[1]
+    }
     about: dict[str, Any] = {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
@@ -237,19 +240,15 @@ def compare(one: Side, other: Side) -> Compared:
         "environments": _circumstances(sides),
         "ceilings": compare_ceilings([s.ceilings for s in sides], {run.dtype for run in shared}),
         "ended": [
-            {**_named(run), "one": statuses[0], "other": statuses[1], **run}
+            {**named[run], "one": statuses[0], "other": statuses[1], **run}
             for run in sorted(shared)
             if {*(statuses := [side.status[run] for side in sides])} != {"ok"}
         ],
-        "only": [[_named(run) for run in sorted(of - shared)] for of in runs],
+        "only": [[named[run] for run in sorted(of - shared)] for of in runs],
     }
     table = _table(benchmark, sides)
     about["observations"] = [each.to_json() for each in story(Compared(benchmark, table, about))]
     return Compared(benchmark, table, about)
-
-
-def _named(run: Run) -> dict[str, str]:
-    return {"implementation": run.implementation, "shape": " ".join(run.words)}
 
 
 def to_json(c: Compared) -> dict[str, Any]:

@@ -18,12 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import machine
+from flashlab.benchmarks import implementations
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.implementations import (
-    Implementation,
-    ImplementationError,
-    read_kernel_file,
-)
+from flashlab.benchmarks.implementations import Implementation, ImplementationError
 from flashlab.compare.looks import FIRST_SHARE, MIN_PAIRS, PROCESSES, Batches
 from flashlab.forks import START_SECONDS
 from flashlab.measuring import supervise
@@ -85,7 +82,8 @@ class Candidate:
         """Wait until the kernel is imported; SavedError where its files are others by now."""
         self._reply(self.limit_s + START_SECONDS)
         with suppress(ImplementationError, OSError):
-            if read_kernel_file(self.implementation.path).digest == self.implementation.digest:
+            now = implementations.read_kernel_file(self.implementation.path)
+            if now.digest == self.implementation.digest:
                 return
         raise SavedError(f"{self.label} was saved while it was measured; measure it again")
 
@@ -181,15 +179,10 @@ def measure_in_turns(
     """Measure implementations in turns, in several processes each, and pause for each look.
 
     What is known of them is filled in as the measuring goes on (`compare.looks`). One that fails
-    keeps its status, and is left out then.
-
-    Args:
-        candidates: the first of which the others are compared with.
-        passes: timed metrics in the benchmark's order.
-        seconds: for all of them, without what processes take to start; longer if a batch is.
-        variables: of the environment; they confine a process to the claimed device.
-
-    SavedError where an implementation's file was saved meanwhile.
+    keeps its status, and is left out then. `passes` are timed metrics in the benchmark's order, for
+    all of which it takes so many seconds, and what processes take to start; longer if a batch does.
+    `variables` confine a process to the claimed device. SavedError where an implementation's file
+    was saved meanwhile.
     """
     first = FIRST_SHARE * seconds / len(passes)
     later = (seconds / len(passes) - first) / (PROCESSES - 1)

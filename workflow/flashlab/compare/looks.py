@@ -72,14 +72,10 @@ def look_at(
 ) -> dict[str, Any]:
     """What the ratios of neighbouring batches say of a time, by process, in their order.
 
-    Batches that follow one another share the state of the clock. Within a process the interval
-    allows for ratios that depend on one another (`statistics`); between processes it is Student's t
-    once all have been measured (`replication`), and before that it is computed from
-    `ASSUMED_SPREAD`.
-
-    Returns:
-        The ``ratio`` with the ends of its interval, its ``verdict`` (`ratios.verdict_of`) by a
-        margin, and whether that is ``final``; nothing while there are too few batches.
+    It is the ``ratio`` with the ends of its interval, its ``verdict`` by a margin, and whether that
+    is ``final``; nothing while there are too few batches. Within a process the interval allows for
+    ratios that depend on one another (`statistics`); between processes it is Student's t once all
+    have been measured (`replication`), and before that it is computed from `ASSUMED_SPREAD`.
     """
     if not processes or any(len(ratios) < MIN_PAIRS for ratios in processes):
         return {}

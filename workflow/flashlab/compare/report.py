@@ -26,22 +26,18 @@ from flashlab.report import document
 from flashlab.report.document import Prose, Report, Row, Table, Text, Words, in_language
 from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field
 from flashlab.story.observation import Observation
-from flashlab.story.speeds import FASTER, SLOWER
 from flashlab.story.words import joined, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURE = "forest.svg"
-SIGNS = {"faster": "", "slower": "", "equal": "≈", "undecided": "?"}
+SIGNS = {"equal": "≈", "undecided": "?"}
 """Before a speed, by its verdict; a decided one is bold."""
 
 COUNTS = {"faster": "+", "slower": "−", "equal": "=", "undecided": "?"}
 MOST_COLUMNS = 6
 """Columns of speeds that fit the page; of a benchmark with more times the total is shown."""
-
-NO_VALUE = "–"
-"""What stands in place of no value."""
 
 
 def _says(c: Compared, key: str, **params: object) -> Text:
@@ -62,11 +58,11 @@ def _says(c: Compared, key: str, **params: object) -> Text:
 def _speed(row: Any, with_interval: bool = False) -> Markup:
     """A speed with the sign of its verdict, and its interval: ``≈1.02 1.01–1.03``."""
     if row is None:
-        return Markup(NO_VALUE)
+        return Markup("–")
     triple = (float(row.x), float(row.slowest), float(row.fastest))
     value, *ends = with_ends(triple) if with_interval else (times(triple),)
-    told = Markup("{}{}" if SIGNS[row.word] else "{}<b>{}</b>").format(SIGNS[row.word], value)
-    return told + (Markup(" <small>{}</small>").format("–".join(ends)) if ends else "")
+    told = SIGNS[row.word] + Markup(value) if row.word in SIGNS else Markup(f"<b>{value}</b>")
+    return told + (Markup(f" <small>{'–'.join(ends)}</small>") if ends else "")
 
 
 def means(c: Compared) -> Table:
@@ -117,7 +113,7 @@ def machines(c: Compared) -> Table:
     rows: list[list[Words]] = []
     for row in c.about["environments"]:
         if not row["implementation"]:
-            values = (", ".join(row[side]) or NO_VALUE for side in ("one", "other"))
+            values = (", ".join(row[side]) or "–" for side in ("one", "other"))
             rows.append([field(row["field"]), *values, "=" if row["verdict"] == "agrees" else "≠"])
     for rate in c.about["ceilings"]:
         key = "field.copy" if rate["what"] == COPY else "field.product"
@@ -147,8 +143,6 @@ def draw_forest(c: Compared, languages: Sequence[str]) -> Figure:
     A row for each, a panel a time: the geometric mean with its interval, hollow where no difference
     is decided, and a tick for each setting that it is of.
     """
-    from matplotlib.ticker import FuncFormatter, NullLocator
-
     from flashlab.figures import style
     from flashlab.figures.labels import title_metric
 
@@ -167,15 +161,14 @@ def draw_forest(c: Compared, languages: Sequence[str]) -> Figure:
         style.name_rows(axes, [*looks], looks)
         style.title_panel(axes, title_metric(metric, languages))
         axes.set(xscale="log", xlim=(low, high), xticks=[t for t in TICKS if low <= t <= high])
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{tick(value)}×"))
-        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{tick(value)}×")
+        axes.minorticks_off()
         axes.axvspan(1 / (1 + margin), 1 + margin, color=BAND, zorder=0)
         axes.axvline(1, color=style.GREY, linewidth=0.6, zorder=1)
         axes.plot(single.x.astype(float).clip(low, high), single.y, "|", c=style.PALE, ms=4.5)
         shades = [looks[row].shade for row in means.row]
         axes.hlines(means.y, means.slowest, means.fastest, colors=shades, linewidth=1.2)
-        is_decided = means.word.isin([FASTER, SLOWER])
-        faces = [shade if each else "white" for shade, each in zip(shades, is_decided, strict=True)]
+        faces = ["white" if r.word in SIGNS else looks[r.row].shade for r in style.rows_of(means)]
         axes.scatter(means.x, means.y, 15, faces, edgecolors=shades, linewidths=0.8, zorder=3)
     margins = (3.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)
     style.lay_out(figure, ROW_POINTS * len(looks), margins, before=style.widest(looks, "bold"))
@@ -276,7 +269,7 @@ def print_comparison(
     print(json_text(to_json(c)) if is_json else as_text(report, language, is_markdown), end="")
     metrics = {metric.name: metric for metric in benchmark.compared}
     of = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
-    of = of[of.metric.isin(metrics)]
-    words = {*map(verdict_word, of.verdict, map(metrics.__getitem__, of.metric))}
+    shown = zip(of.verdict, of.metric, strict=True)
+    words = {verdict_word(verdict, metrics[name]) for verdict, name in shown if name in metrics}
     words |= {"failed" for run in c.about["ended"] if run["one"] == "ok"}
     return 1 if words & {*fail_on} else 0

@@ -12,18 +12,14 @@ import subprocess
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.implementations import (
-    Implementation,
-    ImplementationError,
-    find_implementations,
-    read_kernel_file,
-)
+from flashlab.benchmarks import implementations
+from flashlab.benchmarks.implementations import Implementation, ImplementationError
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config import ConfigError
@@ -159,7 +155,8 @@ def _side_of_revision(name: str, benchmark: Benchmark, results: Path) -> Side:
                 f"folder nor a git revision with kernels ({error}); `local` stands for what is "
                 "measured here"
             ) from error
-        kernels = find_implementations(Path(unpacked, benchmark.kernels), benchmark.entry_point)
+        folder = Path(unpacked, benchmark.kernels)
+        kernels = implementations.find_implementations(folder, benchmark.entry_point)
     digests = {kernel.digest for kernel in kernels.values()}
     if files := _newest(results / "records", benchmark, digests):
         return _side(name, benchmark, files)
@@ -196,45 +193,36 @@ def unpack_folder(revision: str, path: str, into: Path) -> None:
 # Implementations
 
 
-def _find_implementation(text: str, folder: Path) -> Implementation:
-    """The implementation that an argument names.
-
-    Of a revision the whole folder goes into `folder`, so that the kernel imports what lay beside it
-    then.
-    """
-    is_path = text.endswith(".py") or os.sep in text
-    if is_path and os.path.isfile(text):
-        return read_kernel_file(Path(text).absolute())
-    revision, colon, path = text.partition(":")
-    if colon and revision and path.endswith(".py"):
-        beside, name = os.path.split(os.path.relpath(path))
-        if not _git(
-            "ls-tree", "--end-of-options", revision, "--", f"./{os.path.join(beside, name)}"
-        ):
-            raise ImplementationError(f"there is no file {path} at {revision}")
-        unpack_folder(revision, beside, folder)
-        return read_kernel_file(folder / name)
-    if is_path:
-        raise ImplementationError(f"there is no file {text}")
-    return find_implementations()[text]
-
-
-@contextmanager
-def opened_targets(texts: Sequence[str]) -> Iterator[dict[str, Implementation]]:
+def find_targets(texts: Sequence[str], folder: str) -> dict[str, Implementation]:
     """The implementations that the arguments name, the first of which the others are compared with.
 
     Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
-    the working directory. Files of revisions are there for the block alone. The same text twice is
-    the same code twice; the labels tell them apart. UsageError where there is no such name, file or
-    revision, or the file is no kernel.
+    the working directory. Of a revision, all beside the file goes below `folder`, so that it
+    imports what lay there then. The same text twice is the same code twice; the labels tell them
+    apart. UsageError where there is no such name, file or revision, or the file is no kernel.
     """
     found: dict[str, Implementation] = {}
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        for position, text in enumerate(texts):
-            earlier = texts[:position].count(text)
-            try:
-                implementation = _find_implementation(text, Path(folder, str(position)))
-            except (ImplementationError, SideError) as error:
-                raise UsageError(str(error)) from error
-            found[f"{text} ({earlier + 1})" if earlier else text] = implementation
-        yield found
+    for position, text in enumerate(texts):
+        earlier, place = texts[:position].count(text), Path(folder, str(position))
+        try:
+            found[f"{text} ({earlier + 1})" if earlier else text] = _implementation(text, place)
+        except (ImplementationError, SideError) as error:
+            raise UsageError(str(error)) from error
+    return found
+
+
+def _implementation(text: str, folder: Path) -> Implementation:
+    """One of them."""
+    is_path = text.endswith(".py") or os.sep in text
+    if is_path and os.path.isfile(text):
+        return implementations.read_kernel_file(Path(text).absolute())
+    revision, _, path = text.partition(":")
+    if revision and path.endswith(".py"):
+        path = os.path.relpath(path)
+        if not _git("ls-tree", "--end-of-options", revision, "--", f"./{path}"):
+            raise ImplementationError(f"there is no file {path} at {revision}")
+        unpack_folder(revision, os.path.dirname(path), folder)
+        return implementations.read_kernel_file(folder / os.path.basename(path))
+    if is_path:
+        raise ImplementationError(f"there is no file {text}")
+    return implementations.find_implementations()[text]
