@@ -17,8 +17,9 @@ def characters_of(rule: str) -> set[str]:
     return {chr(code) for code in font.getBestCmap()}
 
 
-def test_it_has_the_characters_of_a_text_as_far_as_the_font_does_and_a_name() -> None:
-    rule = embedded_font("序列長度 N = 1024，🚀")
-    assert characters_of(rule) == set("序列長度 N = 1024，")
-    assert 'font-family:"Embedded TC"' in rule
-    assert rule == embedded_font("🚀，4201 = N 度長列序")
+def test_they_have_the_characters_of_a_text_as_far_as_the_font_does_and_names() -> None:
+    rules = embedded_font("序列長度 N = 1024，🚀")
+    _, chinese, others = rules.split("@font-face")
+    assert characters_of(chinese) == set("序列長度，") and '"Embedded TC"' in chinese
+    assert characters_of(others) == set(" N=1024") and '"Embedded Latin"' in others
+    assert rules == embedded_font("🚀，4201 = N 度長列序")

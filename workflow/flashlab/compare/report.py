@@ -200,9 +200,8 @@ def report_of(c: Compared, languages: tuple[str, ...], figure: Path) -> Report:
     for name, of in blocks.items():
         told = [b for b in of if not isinstance(b, Prose) or any(b.text.values())]
         sections.append(document.Section(name, told, _says(c, f"section.{name}"), kind="long"))
-    facts = [_says(c, "subtitle")[language] for language in languages]
     created = max(side["ended"] for side in c.about["sides"])
-    return Report(languages, _says(c, "title"), facts, [], sections, created)
+    return Report(languages, _says(c, "title"), [_says(c, "subtitle")], [], sections, created)
 
 
 def as_text(report: Report, language: str, markdown: bool) -> str:
