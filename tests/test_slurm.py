@@ -85,9 +85,7 @@ PartitionName=main Nodes=ALL Default=YES State=UP MaxTime=INFINITE
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
         one.close()
@@ -96,18 +94,19 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Cluster:
+    """A cluster whose files are in a folder."""
+
     folder: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        paths = [str(self.folder / "bin"), os.environ["PATH"]]
-        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": os.pathsep.join(paths)}
+        """What leads its clients to it."""
+        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
+        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
 
     def ask(self, *command: str) -> str:
         environment = {**os.environ, **self.environment}
-        return subprocess.run(
-            command, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
+        return subprocess.check_output(command, env=environment, text=True)
 
     def nodes_of_jobs(self) -> dict[str, str]:
         """The node that each job ran on, or waits for."""
@@ -132,25 +131,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     srun.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun")} "$@"\n')
     srun.chmod(0o755)
     own = Cluster(folder)
-    munge = ["munged", "--force", "--foreground", f"--key-file={key}"]
-    munge += [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+    places = [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+    places += [f"--key-file={key}", f"--socket={folder}/munge.socket"]
     commands = [
-        [*munge, f"--socket={folder}/munge.socket"],
-        *(["slurmctld", "-c", "-D"], ["slurmd", "-D", "-N", "node1"]),
-        ["slurmd", "-D", "-N", "node2"],
+        ["munged", "--force", "--foreground", *places],
+        ["slurmctld", "-c", "-D"],
+        *(["slurmd", "-D", "-N", name] for name in ("node1", "node2")),
     ]
     environment = {**os.environ, **own.environment}
     with folder.joinpath("daemons.log").open("w") as log:
-        daemons = [
-            subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-            for command in commands
-        ]
+        where = {"env": environment, "stdout": log, "stderr": log}
+        daemons = [subprocess.Popen(command, **where) for command in commands]
     try:
-        wait_until(
-            lambda: "idle" in own.ask("sinfo", "--noheader", "--format=%T"),
-            "Slurm's start",
-            PATIENCE,
-        )
+        state = ("sinfo", "--noheader", "--format=%T")
+        wait_until(lambda: "idle" in own.ask(*state), "Slurm's start", PATIENCE)
         yield own
     finally:
         subprocess.run(["scancel", "--user", getpass.getuser()], env=environment, check=False)
@@ -160,60 +154,40 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             daemon.wait(30)
 
 
-@dataclass(frozen=True)
-class Lab:
-    """A fresh clone whose jobs go to the cluster, and what its calls have said."""
+def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_there(
+    make_clone: Callable[..., Any], tmp_path: Path, cluster: Cluster
+) -> None:
+    """In a fresh clone whose jobs go to the cluster."""
+    project = make_clone(tmp_path / "lab")
+    folder = project.folder
+    folder.joinpath("kernels", "held.py").write_text(HELD, encoding="utf-8")
+    folder.joinpath("kernels", "hold").touch()
+    with project.config() as config:
+        del config["experiments"][1:]
+        for part in (config["experiments"][0], config["summary"]):
+            part["implementations"] = ["Pytorch", "Held"]
+        config["experiments"][0]["cpu"]["seq_len"] = [64]
+    search = [folder / "workflow", cluster.folder / "steady", *[PLUGINS] * PLUGINS.is_dir()]
+    environment = {**cluster.environment, "PYTHONPATH": os.pathsep.join(map(str, search))}
 
-    project: Any
-    cluster: Cluster
-    said: list[str]
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        plugins = str(PLUGINS) if PLUGINS.is_dir() else ""
-        steady = str(self.cluster.folder / "steady")
-        search = [str(self.project.folder / "workflow"), plugins, steady]
-        call: subprocess.Popen[str] = self.project.start(
-            *("--profile", "profiles/slurm", *arguments),
-            *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
-            *("--slurm-keep-successful-logs", "--latency-wait", "10"),
-            *("--configfile", "tests/tiny.yaml", "--config"),
-            *("counters=no", "memory_mb={measure: 500}"),
+    def start() -> subprocess.Popen[str]:
+        call: subprocess.Popen[str] = project.start(
+            *("--profile", "profiles/slurm", "records", "--slurm-status-command", "squeue"),
+            *("--slurm-init-seconds-before-status-checks", "1", "--slurm-keep-successful-logs"),
+            *("--latency-wait", "10", "--configfile", "tests/tiny.yaml"),
+            *("--config", "counters=no", "memory_mb={measure: 500}"),
             config=(),
-            **{**self.cluster.environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
+            **environment,
         )
         return call
 
-    def end(self, call: subprocess.Popen[str]) -> int:
-        output, _ = call.communicate(timeout=PATIENCE)
-        self.said.append(output)
+    def end(call: subprocess.Popen[str]) -> int:
+        print(call.communicate(timeout=PATIENCE)[0])
         return call.returncode
 
-
-@pytest.fixture
-def lab(make_clone: Callable[..., Any], tmp_path: Path, cluster: Cluster) -> Iterator[Lab]:
-    project = make_clone(tmp_path / "lab")
-    project.folder.joinpath("kernels", "held.py").write_text(HELD, encoding="utf-8")
-    project.folder.joinpath("kernels", "hold").touch()
-    with project.config() as config:
-        del config["experiments"][1:]
-        config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
-        config["summary"]["implementations"] = ["Pytorch", "Held"]
-        config["experiments"][0]["cpu"]["seq_len"] = [64]
-    found = Lab(project, cluster, [])
-    yield found
-    logs = sorted(project.folder.glob(".snakemake/slurm_logs/**/*.log"))
-    text = "\n".join([*found.said, *(f"--- {log.name}\n{log.read_text()}" for log in logs)])
-    print(text)
-
-
-def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_there(
-    lab: Lab,
-) -> None:
-    folder, cluster = lab.project.folder, lab.cluster
-    call = lab.start("records")
-    held = folder / "kernels" / "held"
+    call, held = start(), folder / "kernels" / "held"
     wait_until(lambda: held.exists() or call.poll() is not None, "a run's start", PATIENCE)
-    assert held.exists(), lab.end(call)
+    assert held.exists(), end(call)
     process, job = held.read_text().split()
     node = cluster.nodes_of_jobs()[job]
     cluster.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
@@ -221,23 +195,18 @@ def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_the
     measuring = psutil.Process(int(process))
     wait_until(lambda: has_ended(measuring), "the end of what the job had started", PATIENCE)
     (folder / "kernels" / "hold").unlink()
-    assert lab.end(call) == 1, "the call did not notice the killed job"
-    whole = lab.project.records
+    assert end(call) == 1, "the call did not notice the killed job"
+    whole, before = project.records, cluster.nodes_of_jobs()
     for record in whole:
         json.loads((folder / "results/local/records" / record).read_text())
-    before = cluster.nodes_of_jobs()
 
-    call = lab.start("records")
-    assert lab.end(call) == 0
-    assert lab.project.records.items() >= whole.items(), "a record was measured again"
+    assert end(start()) == 0
+    assert project.records.items() >= whole.items(), "a record was measured again"
     later = cluster.nodes_of_jobs()
     assert {later[job] for job in later.keys() - before.keys()} == {"node1", "node2"} - {node}
-    records = [
-        json.loads(path.read_text())
-        for path in folder.glob("results/local/records/*.json")
-        if not path.name.startswith("ceilings-")
-    ]
-    assert [record["record"]["status"] for record in records] == ["ok"] * 2
+    paths = folder.glob("results/local/records/[!c]*.json")  # no ceilings
+    records = [json.loads(path.read_text())["record"] for path in paths]
+    assert [record["status"] for record in records] == ["ok"] * 2
     # Nothing is left to be measured for a call without the cluster, which makes the report.
-    planned = lab.project.plan("--config", "counters=no")
+    planned = project.plan("--config", "counters=no")
     assert "Rendering the report" in planned and not any("Measuring" in job for job in planned)
