@@ -66,9 +66,7 @@ def test_cards_have_as_many_blocks_each_and_not_all_of_one_shape(cards: int) -> 
         pytest.param({"started": "2026-12-24T00:00:00+00:00"}, id="later"),
     ],
 )
-def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
-    tmp_path: Path, changes: dict[str, Any] | None
-) -> None:
+def test_what_was_measured_apart_is_redone(tmp_path: Path, changes: dict[str, Any] | None) -> None:
     plan = planned(tmp_path)
     for entry in plan.entries:
         write_record(entry.path, record_of(entry.run))
@@ -82,9 +80,7 @@ def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
 
 
 @pytest.mark.parametrize(("minutes", "measured_again"), [(1, 0), (9, len(NAMES))])
-def test_a_block_that_was_cut_off_is_completed_while_it_is_young(
-    tmp_path: Path, minutes: int, measured_again: int
-) -> None:
+def test_a_young_block_is_completed(tmp_path: Path, minutes: int, measured_again: int) -> None:
     plan = planned(tmp_path, processes=1)
     begun = plan.processes[RUNS[0]][0]
     started = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()

@@ -148,9 +148,7 @@ def test_a_call_on_another_host_is_named_with_the_folder_to_remove_if_it_was_kil
     os.close(hold_folder())
 
 
-def test_where_there_are_no_locks_a_lock_is_cleared_only_if_its_process_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_locks_only_a_gone_process_loses_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(file: object, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

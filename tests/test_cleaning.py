@@ -51,9 +51,7 @@ def there() -> set[str]:
     return {path.as_posix() for path in Path().rglob("*") if path.is_file()} - {str(HOLDER)}
 
 
-def test_records_and_all_that_people_wrote_stay_until_they_are_asked_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_records_stay_until_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     clean(yes=False, records=False)
     assert there() == WRITTEN | MEASURED | CHEAP
     assert capsys.readouterr().out.startswith(SAID)
@@ -76,9 +74,7 @@ def test_what_a_link_leads_to_stays(tmp_path_factory: pytest.TempPathFactory) ->
     assert elsewhere.joinpath("mine").exists() and not link.is_symlink()
 
 
-def test_nothing_is_deleted_under_a_call_that_works_in_the_folder_or_in_another_folder(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_nothing_is_deleted_under_a_call_or_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     with another_call(), pytest.raises(CallError, match="nothing was changed"):
         clean(yes=True, records=True)
     Path("Snakefile").unlink()

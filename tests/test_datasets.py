@@ -70,9 +70,7 @@ def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) ->
     assert contents(folder) == before
 
 
-def test_further_protocols_and_counters_of_its_runs_are_added_once_unless_they_failed(
-    frozen: Frozen, run: Run, other: Run
-) -> None:
+def test_protocols_and_counters_are_added_once(frozen: Frozen, run: Run, other: Run) -> None:
     records: list[Record] = [record_of(run), record_of(other)]
     frozen(*records)
     before = contents(frozen(lab5 := record_of(run, protocol={"name": "lab5"})))
@@ -147,9 +145,7 @@ def test_a_strangers_dataset_names_no_file_of_the_readers_and_is_read_within_bou
     assert read_dataset(folder).config["languages"] == ["en"]
 
 
-def test_a_packed_dataset_is_the_same_where_it_is_unpacked_and_no_larger_than_can_be_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pack_unpacks_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     for name in ("manifest.json", "ladder/records/one.json"):
         path = data / "mine" / name
@@ -183,9 +179,7 @@ def test_several_commits_and_changed_code_are_in_doubt_each_with_how_much_is_of_
             refuse_doubtful(environments)
 
 
-def test_records_of_one_block_are_refused_where_they_were_measured_apart(
-    run: Run, other: Run
-) -> None:
+def test_records_of_a_block_that_were_measured_apart_are_refused(run: Run, other: Run) -> None:
     def on(run: Run, card: str = "GPU-1", **changes: str) -> Record:
         return record_of(run, environment={"gpu_uuid": card}, **changes)
 

@@ -104,9 +104,7 @@ def gone(*processes: psutil.Process) -> None:
     wait_until(lambda: all(map(has_ended, processes)), "their end")
 
 
-def test_a_killed_run_takes_along_what_it_has_started_in_another_session(
-    serves: int | None, folder: Path
-) -> None:
+def test_a_killed_run_takes_along_what_it_has_started(serves: int | None, folder: Path) -> None:
     child = begin("hang", str(folder / "pids"), serves)
     processes = written(folder / "pids")
     child.kill()
@@ -160,9 +158,7 @@ def test_a_server_is_this_users_alone_and_ends_with_its_call(
     wait_until(lambda: not folder.exists(), "the end of the server")
 
 
-def test_nonsense_at_its_socket_and_a_killed_server_stop_nobody(
-    workflow: subprocess.Popen[bytes],
-) -> None:
+def test_nonsense_and_a_killed_server_stop_nobody(workflow: subprocess.Popen[bytes]) -> None:
     server = Server(workflow.pid, os.environ, ())
 
     def serves(process: psutil.Process) -> bool:
@@ -194,9 +190,7 @@ def test_a_fork_of_this_process_dies_with_it() -> None:
     assert process.exitcode == 3
 
 
-def test_what_holds_the_gpus_ends_with_the_server_however_that_ends(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_holds_gpus_ends_with_servers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program in the place of nvidia-smi, whose server is killed."""
     program, pid = folder / "nvidia-smi", folder / "pid"
     program.write_text(f"#!/bin/sh\necho $$ > {pid}\nwhile echo power; do sleep 0.05; done\n")
@@ -220,7 +214,7 @@ JOB = (
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(600, 1), (0, 0)])
-def test_a_job_ends_with_its_call_and_does_not_wait_for_it(
+def test_jobs_end_with_their_call(
     workflow: subprocess.Popen[bytes], seconds: int, status: int
 ) -> None:
     with subprocess.Popen(

@@ -72,7 +72,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_decides_the_numbers_decides_the_name(named: Named, change: dict[str, Any]) -> None:
+def test_what_decides_the_numbers_is_in_the_name(named: Named, change: dict[str, Any]) -> None:
     assert named(**change) not in (named(), named(kernel=BOTH))
 
 
@@ -87,9 +87,7 @@ def test_what_decides_the_numbers_decides_the_name(named: Named, change: dict[st
         pytest.param(ON_CPU, {"gpu": "T4", "driver": "1"}, id="the GPU of a run on the CPU"),
     ],
 )
-def test_what_decides_no_number_decides_no_name(
-    named: Named, run: Run, change: dict[str, Any]
-) -> None:
+def test_what_decides_no_number_is_out(named: Named, run: Run, change: dict[str, Any]) -> None:
     assert named(run=run, **change) == named(run=run)
 
 
@@ -111,7 +109,7 @@ def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
         *(f"benchmarks/attention/{name}" for name in ("measure", "gate", "shape")),
     ],
 )
-def test_all_code_that_measures_decides_the_name(
+def test_code_that_measures_counts(
     named: Named, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     before, digest = named(), identity._tree_digest

@@ -49,9 +49,7 @@ def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
     assert plain.digest != sharing.digest
 
 
-def test_separate_inputs_are_given_where_they_are_taken_and_packed_ones_by_the_course(
-    tmp_path: Path,
-) -> None:
+def test_inputs_are_separate_where_taken_and_packed_by_the_course(tmp_path: Path) -> None:
     plain, both = read(tmp_path, KERNEL), read(tmp_path, KERNEL + BOTH)
     assert (plain.form(ATTENTION, "sampled"), plain.form(ATTENTION, "lab5")) == ("packed",) * 2
     assert (both.form(ATTENTION, "sampled"), both.form(ATTENTION, "lab5")) == ("separate", "packed")
@@ -81,9 +79,7 @@ def test_separate_inputs_are_given_where_they_are_taken_and_packed_ones_by_the_c
         ("PACKAGES =", 'TAKES = ("num_kv_heads",); PACKAGES =', "needs a line such as TAKES = "),
     ],
 )
-def test_a_kernel_that_does_not_say_what_it_must_is_named(
-    tmp_path: Path, line: str, instead: str, said: str
-) -> None:
+def test_what_a_kernel_lacks_is_named(tmp_path: Path, line: str, instead: str, said: str) -> None:
     with pytest.raises(ImplementationError, match=f"^{tmp_path / 'mine.py'}: .*{said}"):
         read(tmp_path, KERNEL.replace(line, instead, 1))
 
@@ -96,9 +92,7 @@ def test_a_kernel_that_does_not_say_what_it_must_is_named(
     ],
     ids=["broken", "of any name", "no text", "no Python", "a link to nowhere"],
 )
-def test_a_broken_file_matters_only_to_whoever_needs_it(
-    tmp_path: Path, file: str, source: bytes | None
-) -> None:
+def test_a_broken_file_hinders_no_other(tmp_path: Path, file: str, source: bytes | None) -> None:
     read(tmp_path, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
     broken = tmp_path / file
     if source is None:

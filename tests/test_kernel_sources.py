@@ -46,9 +46,7 @@ def digest(kernels: Path, file: str = "mine.py") -> str:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_code_that_the_kernel_imports_moves_its_digest_and_its_sources_by_their_bytes(
-    kernels: Path, name: str
-) -> None:
+def test_what_a_kernel_imports_or_compiles_moves_its_digest(kernels: Path, name: str) -> None:
     for text in (*SHOWN, "EDITED = True\n"):
         before = digest(kernels)
         with kernels.joinpath(name).open("a") as file:
@@ -84,9 +82,7 @@ def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> 
         ("mine.py", KERNEL.replace("lib/att", "../../att"), "SOURCES: .* lies outside"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(
-    kernels: Path, file: str, text: str, said: str
-) -> None:
+def test_a_file_that_is_unusable_is_named(kernels: Path, file: str, text: str, said: str) -> None:
     kernels.joinpath(file).write_text(text)
     with pytest.raises(ImplementationError, match=said):
         digest(kernels)

@@ -44,9 +44,7 @@ def test_a_result_has_the_scripts_keys_and_definitions(tmp_path: Path) -> None:
         ("--batch_size 0", "must be at least 1"),
     ],
 )
-def test_a_wrong_command_line_is_one_message_and_no_file(
-    tmp_path: Path, arguments: str, said: str
-) -> None:
+def test_a_wrong_call_is_one_message_and_no_file(tmp_path: Path, arguments: str, said: str) -> None:
     done = lab5(arguments, tmp_path)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
     assert [*tmp_path.iterdir()] == []

@@ -26,9 +26,7 @@ from flashlab.telling.codes import WARNINGS
 
 
 @pytest.mark.parametrize("status", [*STATUSES, "counters"])
-def test_a_record_of_any_status_is_read_as_it_was_written(
-    tmp_path: Path, run: Run, status: str
-) -> None:
+def test_a_record_is_read_as_it_was_written(tmp_path: Path, run: Run, status: str) -> None:
     """Counters may be 0."""
     is_counted, path = status == "counters", tmp_path / "r.json"
     record = counters_of(record_of(run), fused_share=0.0) if is_counted else record_of(run, status)
@@ -82,9 +80,7 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         *(("record.colour", "red"), ("colour", "red")),
     ],
 )
-def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
-    run: Run, path: str, value: Any
-) -> None:
+def test_what_is_not_of_its_benchmark_is_refused_by_name(run: Run, path: str, value: Any) -> None:
     named = "colour" if "colour" in path else r"metrics|benchmark|run|version|warnings|started"
     with pytest.raises(RecordError, match=f"^here: .*({named})"):
         parse_record(changed(record_of(run).to_json(), path, value), "here")
@@ -118,9 +114,7 @@ def test_a_record_of_another_version_says_who_reads_it(run: Run, version: int, r
         parse_record(other, "here")
 
 
-def test_a_reader_refuses_the_record_of_another_run_and_one_that_changed_since_it_was_recorded(
-    tmp_path: Path, run: Run
-) -> None:
+def test_the_record_of_another_run_or_a_changed_one_is_refused(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "r.json"
     write_record(path, record_of(run))
     other = attention_run("Pytorch", Shape.of(run), run.dtype, run.device)
@@ -143,7 +137,7 @@ def test_a_reader_refuses_the_record_of_another_run_and_one_that_changed_since_i
         ("/dev/zero", "the record of Flash2 .*not a regular file"),
     ],
 )
-def test_a_reader_refuses_what_is_no_record_or_has_no_end(
+def test_nonsense_is_refused(
     tmp_path: Path, run: Run, content: bytes | int | str, why: str
 ) -> None:
     path = tmp_path / "r.json"

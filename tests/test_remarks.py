@@ -140,7 +140,7 @@ def test_a_sound_picture_is_kept_to_the_byte(kind: str, mode: str) -> None:
         (b"\0" * (MAX_BYTES + 1), "5.0 MiB, and the most is 5 MiB"),
     ],
 )
-def test_a_raster_that_is_damaged_foreign_or_too_large_is_refused(
+def test_bad_pictures_are_refused(
     content: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as WeasyPrint sets it

@@ -53,9 +53,7 @@ def notices(tmp_path: Path) -> Callable[..., list[str]]:
     return found
 
 
-def test_what_has_changed_since_runs_were_measured_is_said(
-    notices: Callable[..., list[str]],
-) -> None:
+def test_what_has_changed_since_a_run_is_said(notices: Callable[..., list[str]]) -> None:
     changed = "2 processes measured before; changed since: "
     assert notices() == []
     assert notices(EDITED) == [f"{changed}Mine"]
@@ -63,9 +61,7 @@ def test_what_has_changed_since_runs_were_measured_is_said(
     assert notices(EDITED, name="lab5") == [], "those were by another protocol"
 
 
-def test_the_newest_sound_record_of_a_run_is_what_it_was(
-    tmp_path: Path, notices: Callable[..., list[str]]
-) -> None:
+def test_the_newest_sound_record_counts(tmp_path: Path, notices: Callable[..., list[str]]) -> None:
     records = [*(tmp_path / "records").iterdir()]
     for old in records:
         older = old.with_name(f"{old.stem[: -identity.DIGITS]}{'0' * identity.DIGITS}.json")

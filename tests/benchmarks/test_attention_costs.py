@@ -26,9 +26,7 @@ def test_the_peaks_at_the_headline_shape_are_those_that_were_published() -> None
 
 
 @pytest.mark.parametrize(("causal", "forward"), [(False, 2**38), (True, 2**37)])
-def test_a_forward_pass_takes_4bn2hd_operations_and_backward_as_many_and_a_half_again(
-    causal: bool, forward: int
-) -> None:
+def test_operations_are_4bn2hd_and_backward_two_and_a_half(causal: bool, forward: int) -> None:
     expected = {"forward": 1, "backward": 2.5, "forward_backward": 3.5}
     for shape in (replace(HEADLINE, causal=causal, num_kv_heads=kv) for kv in (32, 8)):
         found = costs.flops(shape)
@@ -39,9 +37,7 @@ def test_a_forward_pass_takes_4bn2hd_operations_and_backward_as_many_and_a_half_
     ("kv_heads", "dtype", "forward", "backward"),
     [(32, "float16", 4, 7), (32, "float32", 8, 14), (8, "bfloat16", 2.5, 4)],
 )
-def test_each_input_and_output_moves_once_at_least(
-    kv_heads: int, dtype: str, forward: float, backward: float
-) -> None:
+def test_each_tensor_moves_once(kv_heads: int, dtype: str, forward: float, backward: float) -> None:
     tensors = costs.compulsory_tensors(replace(HEADLINE, num_kv_heads=kv_heads), dtype)
     moved = {name: sum(of) / 2 / TENSOR for name, of in tensors.items()}
     assert moved == {"forward": forward, "backward": backward}

@@ -41,9 +41,7 @@ def kernel(name: str) -> Any:
     ("dtype", "seq_len", "causal"),
     [("float32", 1, True), ("float32", 129, False), ("bfloat16", 256, True)],
 )
-def test_the_courses_implementations_pass(
-    name: str, dtype: str, seq_len: int, causal: bool
-) -> None:
+def test_the_courses_kernels_pass(name: str, dtype: str, seq_len: int, causal: bool) -> None:
     shape = Shape(2, seq_len, 4, 4 * 40, causal)
     checked = check_correctness(kernel(name).attention, shape, dtype, "cpu")
     assert (checked["seq_len"], checked["tolerance"]) == (seq_len, TOLERANCES[dtype])
@@ -128,9 +126,7 @@ def test_a_gradient_that_one_of_the_inputs_lacks_is_missed() -> None:
 
 
 @given(st.integers(1, 512), st.integers(1, 2**14), st.integers(1, 512), st.booleans())
-def test_all_heads_are_compared_or_as_many_of_every_batch_as_fit(
-    batch_size: int, seq_len: int, num_heads: int, causal: bool
-) -> None:
+def test_as_many_heads_as_fit(batch_size: int, seq_len: int, num_heads: int, causal: bool) -> None:
     shape = Shape(batch_size, seq_len, num_heads, num_heads * 64, causal)
     heads = range(num_heads)[gate.heads_compared(shape, "cpu", again=False)]
     scores = batch_size * seq_len**2
@@ -151,9 +147,7 @@ def test_heads_and_inputs_differ_from_check_to_check() -> None:
     assert len({*seen}) == len(seen) > 2
 
 
-def test_a_batch_that_is_wrong_is_seen_where_only_some_heads_are_compared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_wrong_batch_is_seen_by_a_few_heads_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "MAX_SCORES", {"cpu": 3 * 32**2})
     shape = Shape(3, 32, 4, 64, True)
     assert check_correctness(naive, shape, "float32", "cpu")["heads"] == 3
@@ -192,9 +186,7 @@ def first_of_each(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 
 
 @pytest.mark.parametrize("heads", [2, 1], ids="{} heads of k are compared".format)
-def test_keys_shared_by_other_heads_or_gradients_not_summed_are_refused(
-    monkeypatch: pytest.MonkeyPatch, heads: int
-) -> None:
+def test_keys_that_are_shared_wrong_are_seen(monkeypatch: pytest.MonkeyPatch, heads: int) -> None:
     monkeypatch.setattr(gate, "MAX_SCORES", {"cpu": heads * 3 * 2 * 37**2})
     how = SHARED, "float32", "cpu", "separate"
     assert check_correctness(repeating, *how)["heads"] == heads * 2 * 3

@@ -92,9 +92,7 @@ def test_the_cases_are_those_of_the_assignment() -> None:
     assert (case_of(4, 16384, 64), case_of(4, 16384, 32)) == (28, 0)
 
 
-def test_a_whole_process_is_timed_with_the_parts_that_its_program_tells(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_process_is_timed_with_its_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = sys.executable, "-I", str(tmp_path / "program.py")
     monkeypatch.setattr(process, "PROGRAM", command)

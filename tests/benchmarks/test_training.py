@@ -74,9 +74,7 @@ def test_the_gate_refuses_a_missing_mask_and_a_wrong_scale(scale: float, masked:
     assert refused.value.compared is not None
 
 
-def test_a_run_tells_its_losses_and_times_and_trains_alike_compiled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_compiled_run_trains_like_an_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
     cumulative_time_spent_ns.clear()  # as in a process of its own: other tests have compiled
     kernel = load_kernel(KERNELS / "pytorch.py")
     eager = measure.measure(kernel, TINY, SETTINGS)
@@ -96,9 +94,7 @@ def test_a_run_tells_its_losses_and_times_and_trains_alike_compiled(
     assert compiled["curves"]["loss"][:steps] == pytest.approx(losses[:steps], abs=1e-4)
 
 
-def test_a_gpu_is_busy_once_where_kernels_overlap_and_untold_where_the_profiler_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_overlapping_kernels_are_busy_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two streams at once, one kernel within another, one right after another, a gap; in any order.
     assert busy.covered([(20, 21), (0, 9), (7, 10), (1, 2), (10, 12), (12, 12)]) == 13
     assert busy.busy_iteration(lambda: None, "cpu") is None

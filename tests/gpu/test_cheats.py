@@ -34,9 +34,7 @@ def measured_body(tmp_path: Path, measured: Callable[..., Record]) -> Callable[[
 
 
 @pytest.mark.parametrize("name", refused_on("cuda"))
-def test_a_kernel_that_is_not_what_its_times_say_has_none(
-    measured_body: Callable[[str], Record], name: str
-) -> None:
+def test_a_cheat_has_no_times(measured_body: Callable[[str], Record], name: str) -> None:
     record = measured_body(CHEATS[name]["body"])
     print(name, record.message)
     assert (record.status, record.metrics) == ("incorrect", {})
@@ -44,9 +42,7 @@ def test_a_kernel_that_is_not_what_its_times_say_has_none(
 
 
 @pytest.mark.parametrize("body", ["", CHEATS["a stream that is waited for"]["body"]])
-def test_a_kernel_that_joins_its_streams_is_right(
-    measured_body: Callable[[str], Record], body: str
-) -> None:
+def test_joined_streams_are_right(measured_body: Callable[[str], Record], body: str) -> None:
     record = measured_body(body)
     assert record.status == "ok", record.message
 

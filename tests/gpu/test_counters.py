@@ -36,9 +36,7 @@ def count(measured: Callable[..., Record]) -> Callable[[str, Shape], dict[str, f
     return counters
 
 
-def test_the_naive_implementation_moves_its_scores_several_times(
-    count: Callable[[str, Shape], dict[str, float]],
-) -> None:
+def test_naive_scores_move_several_times(count: Callable[[str, Shape], dict[str, float]]) -> None:
     shape = Shape(16, 1024, 32, 2048, False)
     found = count("Pytorch", shape)
     scores = 2 * 16 * 32 * 1024**2
@@ -48,9 +46,7 @@ def test_the_naive_implementation_moves_its_scores_several_times(
     assert found["forward_matrix_activity"] < 30
 
 
-def test_a_fused_kernel_moves_hardly_more_than_it_must(
-    count: Callable[[str, Shape], dict[str, float]],
-) -> None:
+def test_a_fused_kernel_moves_little(count: Callable[[str, Shape], dict[str, float]]) -> None:
     shape = Shape(1, 16384, 16, 2048, False)
     found = count("SdpaCudnn", shape)
     least = sum(costs.compulsory_tensors(shape, "float16")["forward"])

@@ -93,9 +93,7 @@ def both_passes(
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
-def test_both_passes_agree_with_float64_whatever_the_length(
-    head_dim: int, dtype: torch.dtype
-) -> None:
+def test_both_passes_agree_with_float64_at_any_length(head_dim: int, dtype: torch.dtype) -> None:
     lengths = [1, 64, 128, 1536, 4097, *random.Random(head_dim).sample(range(2, 4096), 4)]
     for seq_len in lengths:
         for causal in (False, True):
@@ -197,7 +195,7 @@ def test_random_problems_in_all_ways(monkeypatch: pytest.MonkeyPatch, seed: int)
 
 
 @pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 100), (64, 1000), (128, 777), (256, 300)])
-def test_later_calls_do_not_ask_python(
+def test_later_calls_are_in_cpp(
     monkeypatch: pytest.MonkeyPatch, head_dim: int, seq_len: int
 ) -> None:
     if launcher.reason_for_python():
@@ -296,9 +294,7 @@ def test_two_streams_at_once(seq_len: int) -> None:
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("head_dim", [64, 256])
 @pytest.mark.parametrize("seq_len", [512, 2048])
-def test_cuda_graphs_replay_both_passes_beside_other_calls(
-    seq_len: int, head_dim: int, deterministic: bool
-) -> None:
+def test_cuda_graphs_replay_both_passes(seq_len: int, head_dim: int, deterministic: bool) -> None:
     qkv = random_qkv(2, seq_len, 8, head_dim)
     grad = randn(2, seq_len, 8, head_dim)
 

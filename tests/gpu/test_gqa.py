@@ -76,9 +76,7 @@ def test_both_passes_agree_with_repeated_keys_in_float64(name: str, dtype: str) 
     assert not wrong
 
 
-def test_shared_keys_take_no_more_memory_where_they_are_read_in_place(
-    measured: Callable[..., Record],
-) -> None:
+def test_shared_keys_that_are_read_in_place_take_no_memory(measured: Callable[..., Record]) -> None:
     """FlashLab keeps no copy of k and v or of their gradients for each head of q.
 
     It adds dK and dV of the heads that share them up in float32, of the shared one alone.

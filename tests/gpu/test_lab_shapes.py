@@ -63,9 +63,7 @@ def test_the_slides_memory_to_the_byte(measured: Measure) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("name", ["Flash2", "Pytorch"])
-def test_peak_memory_equals_the_model_to_the_byte(
-    measured: Measure, name: str, shape: Shape
-) -> None:
+def test_peak_memory_is_the_models_to_the_byte(measured: Measure, name: str, shape: Shape) -> None:
     record = measured(name, shape, LAB5)
     assert record.status == "ok", record.message
     stated = record.environment["provider"], record.environment["device_name"]

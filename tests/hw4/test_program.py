@@ -88,7 +88,7 @@ def test_a_file_that_is_wrong_is_one_message_and_leaves_the_output_as_it_was(
     assert {*source.parent.iterdir()} == {source, target} and target.read_bytes() == b"before"
 
 
-def test_a_step_that_cannot_run_is_answered_with_those_that_can(
+def test_unknown_steps_are_named(
     source: Path, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(source, target, "registrs") == 1
@@ -101,9 +101,7 @@ def test_a_step_that_cannot_run_is_answered_with_those_that_can(
         assert "no NVIDIA GPU" in said and "--step Sequential runs on the CPU" in said
 
 
-def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(
-    source: Path, target: Path
-) -> None:
+def test_the_judge_fails_what_is_off_by_too_much_or_missing(source: Path, target: Path) -> None:
     for index, change in ((0, 0), (0, 0.006), (-1, np.nan)):
         out = EXACT.float().numpy().ravel()
         out[index] += np.float32(change)

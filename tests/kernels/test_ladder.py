@@ -36,9 +36,7 @@ def simulated() -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_step_is_right_at_sizes_that_fill_no_tile_and_says_what_its_idea_is(
-    simulated: dict[str, dict[str, float]], name: str
-) -> None:
+def test_a_step_is_right_and_explained(simulated: dict[str, dict[str, float]], name: str) -> None:
     text = ast.get_docstring(ast.parse(STEPS[name].path.read_text(encoding="utf-8"))) or ""
     assert text.startswith(f"Step {list(STEPS).index(name)}: ")
     assert "B batch_size, N seq_len, d head_dim." in text
