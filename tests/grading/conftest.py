@@ -14,7 +14,7 @@ import pytest
 from planted.classes import Handed, lab
 
 from flashlab.lab5.checks import Line
-from flashlab_grading import sheets
+from flashlab_grading import submissions
 from flashlab_grading.checks import CHECKS, Submission
 from flashlab_grading.checks import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.copies import published_times, times_of
@@ -48,7 +48,7 @@ _published = cache(published_times)
 def _read_once() -> Iterator[None]:
     """What is published is read once: it stays as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sheets, "published_times", _published)
+        patch.setattr(submissions, "published_times", _published)
         yield
 
 

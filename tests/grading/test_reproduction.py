@@ -15,16 +15,14 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError, read_layer, resolve_config
 from flashlab.lab5.results import Result
 from flashlab.records import write_record
-from flashlab_grading.checks import GradingError
-from flashlab_grading.order import (
-    Measured,
-    check_reproduction,
+from flashlab_grading.checks import GradingError, Measured, check_reproduction
+from flashlab_grading.submissions import (
     choose,
+    find_submissions,
     kept_order,
     measured_of,
     order_grading,
 )
-from flashlab_grading.submissions import find_submissions
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
@@ -70,8 +68,7 @@ def test_on_the_same_device_times_agree_within_a_quarter(compared: str, tmp_path
     handed, again, expected = COMPARED[compared]
     for _, record in again:  # as the order names it
         write_record(tmp_path / "r.json", record)
-        entry = {"run": record.run.to_json(), "path": str(tmp_path / "r.json")}
-        again = measured_of({"measured": [entry]})
+        again = measured_of({"orders": {tmp_path / "r.json": {"run": record.run.to_json()}}})
     (line,) = check_reproduction([handed], again, HERE)
     assert f"{line.verdict} {line.code.removeprefix('reproduction.')}" == expected
 
@@ -114,7 +111,7 @@ def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
     monkeypatch.chdir(tmp_path)
     Path("lab5.pdf").touch()
     ordered = order_grading({**config, "pdf": "lab5.pdf"}, Path())
-    assert (ordered["kind"], ordered["orders"], ordered["measured"]) == ("pdf", {}, [])
+    assert (ordered["pdf"], ordered["orders"]) == ("lab5.pdf", {})
     assert kept_order() == ordered
 
 

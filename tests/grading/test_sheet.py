@@ -22,7 +22,7 @@ from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.labels import messages
-from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line, Submission
 from flashlab_grading.copies import ROOT, SLIDE
 from flashlab_grading.sheets import (
     MAX_CELL,
@@ -66,7 +66,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
     "broken": broken_arithmetic,
     "undeclared": undeclared,
 }
-ORDER = {"device": None, "seed": 0, "measured": [], "languages": ["zh_TW", "en"], "here": "a CPU"}
+ORDER = {"device": None, "seed": 0, "orders": {}, "languages": ["zh_TW", "en"], "here": "a CPU"}
 
 
 def test_a_class_of_26_is_told_by_causes_with_the_most_pressing_first(
@@ -123,7 +123,7 @@ def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: P
         for wild in WILD_NAMES:
             Path(os.fsdecode(os.path.join(folder, os.fsencode(wild)))).write_text('{"forward": 1}')
     found = graded(tmp_path / "class")
-    html = to_html(found.submissions, [f"l{hostile}"], {**ORDER, "measured": [1]})
+    html = to_html(found.submissions, [f"l{hostile}"], {**ORDER, "orders": {"x": 1}})
     assert "<i>" not in html and not {*html} & {*"\u202e\x1b\r"}
     assert {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)} >= {"b", "CPU", "l"}
     write_grades(tmp_path / "grades.csv", found.all_lines, ["zh_TW", "en"])
@@ -142,7 +142,7 @@ def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: P
 def test_who_is_accused_comes_before_who_is_incomplete_and_that_before_a_question() -> None:
     lines = [Line("fail", code) for code in ("identity.memory", "coverage.missing")]
     each = [*lines, Line("warn", "copies.likely"), Line("pass", "form.pass")]
-    places = [urgency(lines), *(urgency([line]) for line in each)]
+    places = [urgency(Submission("", lines=own)) for own in (lines, *([line] for line in each))]
     assert places == sorted(places) and len({*places}) == 5
 
 

@@ -18,12 +18,14 @@ import pandas as pd
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.config import ConfigError
 from flashlab.devices import find_device, known_devices
 from flashlab.lab5.assigning import File, Option, stated
 from flashlab.lab5.checks import Line as Line
 from flashlab.lab5.checks import Verdict as Verdict
 from flashlab.lab5.results import Result, is_cpu
-from flashlab.lab5.words import FLASH2, NAIVE, SIZES, TIMED
+from flashlab.lab5.words import FLASH2, NAIVE, SIZES, TIMED, described
+from flashlab.records import Record
 
 OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 CHECKS, PASSES = (*OWN_CHECKS, "copies", "reproduction"), TIMED
@@ -36,7 +38,7 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 not passed, so it outweighs a pass."""
 
 
-class GradingError(Exception):
+class GradingError(ConfigError):
     """Grading is impossible."""
 
 
@@ -70,9 +72,8 @@ class Submission:
     def part(self, check: str) -> tuple[int, int] | None:
         """Of how many lines a check was made, and of how many in all, where it was made in part."""
         done = [verdict != "not_checked" for verdict in self.of(check)]
-        return (
-            (sum(done), len(done)) if self.verdict(check) == "not_checked" and any(done) else None
-        )
+        is_part = self.verdict(check) == "not_checked" and any(done)
+        return (sum(done), len(done)) if is_part else None
 
     @property
     def badges(self) -> tuple[str, ...]:
@@ -84,13 +85,6 @@ class Submission:
             "reproduction" in passed,
         )
         return BADGES[: (*earned, False).index(False)]
-
-
-def family(option: Option) -> Option:
-    """A run's family, of which results cannot be told apart: the same B·H, N, d and mask."""
-    who, shape = option
-    groups = shape.batch_size * shape.num_heads
-    return who, Shape(groups, shape.seq_len, 1, shape.head_dim, shape.causal)
 
 
 def kind_of_device(name: str | None) -> str:
@@ -298,3 +292,47 @@ def check_coverage(files: Sequence[File], doubted: Iterable[Result]) -> Iterator
         verdict = verdicts.get(code, "not_checked")
         params = {"experiment": experiment, "implementation": who}
         yield Line(verdict, f"coverage.{code}", "", params, f"≥ {VALUES}", str(values))
+
+
+# Reproduction (check 8): a sample of the declared runs, measured here by the course's protocol
+
+
+TOLERANCE = 0.25
+"""The share by which times on the device that a submission names may differ from those here."""
+
+DISTURBANCES = {"cpu_load", "shared_device"}
+"""Warnings in a record that mean that other processes were using the machine."""
+
+Measured = tuple[Option, Record]
+"""A run that was measured here, and its record."""
+
+
+def declared_of(results: Iterable[Result], here: str) -> list[tuple[Option, Result]]:
+    """The results declared to be of the device `here`, by a row, a record, or their names."""
+    runs, kind = ((stated(r.told), r) for r in results), kind_of_device(here)
+    return [(run, r) for run, r in runs if run and kind_of_device(r.said.get("device")) == kind]
+
+
+def _compared(result: Result, record: Record) -> Line:
+    """A line for a file, whose run was measured on the same device, by its passes that are long."""
+    code = "too_short" if record.status == "ok" else "not_measured"
+    params, texts, most = {"run": described(result.told), "status": record.status}, ("", ""), -1.0
+    for name in PASSES if record.status == "ok" else ():
+        mine, theirs = record.metrics[f"{name}_time"].value / 1e3, result.seconds[name]
+        if max(mine, theirs) >= LAUNCH_SECONDS and (off := abs(theirs / mine - 1)) > most:
+            is_disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
+            code = "pass" if off <= TOLERANCE else "disturbed" if is_disturbed else "fail"
+            params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
+            most, texts = off, (f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms")
+    verdict: Verdict = "pass" if code == "pass" else "fail" if code == "fail" else "not_checked"
+    return Line(verdict, f"reproduction.{code}", result.name, params, *texts)
+
+
+def check_reproduction(
+    results: Iterable[Result], measured: Sequence[Measured], here: str
+) -> list[Line]:
+    """Lines that compare a submission's files with the runs measured on the device `here`."""
+    records, declared = dict(measured), declared_of(results, here) if measured else []
+    lines = [_compared(result, records[run]) for run, result in declared if run in records]
+    code = "reproduction.none_sampled" if measured else "reproduction.not_asked"
+    return lines or [Line("not_checked", code)]

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, erf
 
 from flashlab.files import sha256_of
-from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.assigning import File, describe, stated
 from flashlab.lab5.results import Result, result_of
 from flashlab.lab5.words import ATTRIBUTES, described
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
-from flashlab_grading.checks import PASSES, Line, Verdict, family, kind_of_device
+from flashlab_grading.checks import PASSES, Line, Verdict, kind_of_device
 
 Floats = NDArray[np.float64]
 
@@ -120,18 +120,15 @@ def times_of(results: Sequence[Result], files: Iterable[File] = ()) -> pd.DataFr
     for r in results:
         resolutions = _resolutions(r, MEDIAN_CLOCK if r.samples else CLOCK)
         flops, times = f"{r.forward_flops:.6g}", [r.seconds[name] for name in PASSES]
-        of = options.get(r.name) or [*filter(None, [stated(r.told)])]
-        families = {*map(family, of)}
+        families = {*map(describe, options.get(r.name) or filter(None, [stated(r.told)]))}
+        run = families.pop() if len(families) == 1 else f"{flops} {r.peak_mib:.9g}"
         # The median of single calls repeats, but not their samples.
         is_telling = max(resolutions) <= LEAST_SCATTER
         if r.samples:
             is_telling = all(len({*own}) >= TELLING for own in r.samples.values())
         key = repr([*r.samples.values()] or (flops, times)) if is_telling else ""
-        own = (
-            *(r.name, kind_of_device(r.said.get("device"))),
-            str(families) if len(families) == 1 else f"{flops} {r.peak_mib:.9g}",
-            hashlib.sha256(key.encode()).hexdigest() if key else "",
-        )
+        key = hashlib.sha256(key.encode()).hexdigest() if key else ""
+        own = r.name, kind_of_device(r.said.get("device")), run, key
         flags = len({*options.get(r.name, ())}) == 1, bool(r.samples), step
         each = zip(PASSES, times, resolutions, strict=True)
         rows += [(*own, name, *flags, *numbers) for name, *numbers in each]
@@ -194,7 +191,7 @@ def _means(theirs: pd.DataFrame, mine: Floats) -> list[str]:
 
 def _told_of(own: pd.DataFrame, others: pd.DataFrame) -> Iterator[Line]:
     """Lines about the others whose times agree with an owner's."""
-    run, suffixes, found = ["run", "pass"], ("", "_of"), dict[str, tuple[Agreement, float, int]]()
+    run, suffixes, found = ["run", "pass"], ("", "_of"), dict[str, tuple[str, dict[str, str]]]()
     once = own.drop_duplicates(run)  # of a run that was handed in twice, the first counts
     both = once.merge(others.drop_duplicates(["owner", *run]), on=run, suffixes=suffixes)
     both["ratio"] = np.log(both["seconds"] / both["seconds_of"])
@@ -204,21 +201,20 @@ def _told_of(own: pd.DataFrame, others: pd.DataFrame) -> Iterator[Line]:
         ratios, steps = (pair[name].to_numpy() for name in ("ratio", "step"))
         likely = (a for a in _agreements(ratios, steps) if a[1] < CHANCE and len(pair) > 2)
         if agreement := min(likely, key=lambda a: a[:2], default=None):
-            ratio = math.exp(float(np.median(ratios[agreement[3]])))
-            found[str(other)] = agreement, ratio, len(pair)
-            matched |= {*pair["file"][agreement[3]]}
+            is_likely, chance, width, inside = agreement
+            ratio = math.exp(float(np.median(ratios[inside])))
+            code = "likely" if is_likely else "same" if abs(ratio - 1) < 1e-3 else "computed"
+            params = {"other": str(other), "law": f"{ratio:.6g} · t", "width": f"{width:.1g}"}
+            params |= {"count": str(int(inside.sum())), "total": str(len(pair))}
+            params["chance"] = f"{-math.log10(max(chance, 1e-99)):.0f}"
+            found[str(other)] = code, params
+            matched |= {*pair["file"][inside]}
     theirs = others.query(KEYED).drop_duplicates(["owner", "key"])
     equal = own.query(KEYED).merge(theirs, on="key", suffixes=suffixes)
     equal["is_many"] = equal.groupby("owner_of")["file"].transform("size").ge(EQUAL_FILES)
     matched |= {*equal["file"][equal["is_many"]]}
     is_copy = len(matched) >= MOST * own["file"].nunique()
-    for other, ((is_likely, chance, width, inside), ratio, total) in found.items():
-        params = {
-            **{"other": other, "count": str(int(inside.sum())), "total": str(total)},
-            **{"law": f"{ratio:.6g} · t", "width": f"{width:.1g}"},
-            "chance": f"{-math.log10(max(chance, 1e-99)):.0f}",
-        }
-        code = "likely" if is_likely else "same" if abs(ratio - 1) < 1e-3 else "computed"
+    for code, params in found.values():
         code = code if is_copy else "part"
         yield Line("warn" if code in ("part", "likely") else "fail", f"copies.{code}", "", params)
     for each in equal[~equal["owner_of"].isin(found)].itertuples():
@@ -293,16 +289,16 @@ def _recorded() -> list[tuple[str, Path, str | None]]:
 
     Each dataset's protocol is a source of its own, because a run was measured by each.
     """
-    found = list[tuple[str, Path, str | None]]()
-    found += [(SLIDES, SLIDE, sha256_of(SLIDE))] if SLIDE.exists() else []
+    found: list[tuple[str, Path, str | None]] = [(SLIDES, SLIDE, sha256_of(SLIDE))]
     for manifest in sorted(ROOT.glob("data/*/manifest.json")):
         with suppress(DatasetError):  # a damaged dataset stops the pipeline, not the grading
             own = read_dataset(manifest.parent)
-            named = ((f"data/{own.name} ({e.protocol['name']})", e) for e in own.entries)
-            found += [(name, e.path, e.sha256) for name, e in named]
+            named = f"data/{own.name} ({{}})".format
+            found += [(named(e.protocol["name"]), e.path, e.sha256) for e in own.entries]
     return found
 
 
+@cache
 def shipped() -> frozenset[str | None]:
     """The SHA-256 of the results that come with the project, which are nobody's own."""
     return frozenset(digest for *_, digest in _recorded())
@@ -310,10 +306,9 @@ def shipped() -> frozenset[str | None]:
 
 def published_times() -> pd.DataFrame:
     """The times of what comes with the project, its `owner` the name that is reported."""
-    found: dict[str, list[Result]] = defaultdict(list)
+    found = defaultdict[str, list[Result]](list)
     for name, path, _ in _recorded():
         with suppress(OSError, UnsoundFileError):
             result = result_of(parse_json(path.read_bytes()), path.name, path.name, "")
             found[name] += [result] if result and result.status == "ok" else []
-    every = [times_of(results).assign(owner=name) for name, results in found.items()]
-    return pd.concat([times_of(()).assign(owner=""), *every])
+    return pd.concat(times_of(results).assign(owner=name) for name, results in found.items())

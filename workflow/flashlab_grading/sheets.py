@@ -24,9 +24,7 @@ from flashlab.lab5.importing import import_plan
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
 from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line, Submission
-from flashlab_grading.copies import published_times
-from flashlab_grading.order import check_reproduction, measured_of
-from flashlab_grading.submissions import check_apart, find_submissions, grade_checked
+from flashlab_grading.submissions import grade, grade_order
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
@@ -69,11 +67,10 @@ def grouped(lines: Iterable[Line], *verdicts: str) -> list[Group]:
     for line in lines:
         if line.verdict in verdicts:
             groups[line.verdict, line.code].append(line)
-
-    def place(group: Group) -> tuple[int, ...]:
-        return VERDICTS.index(group[0].verdict), CHECKS.index(group[0].check), -len(group)
-
-    return sorted(groups.values(), key=place)
+    return sorted(
+        groups.values(),
+        key=lambda own: (VERDICTS.index(own[0].verdict), CHECKS.index(own[0].check), -len(own)),
+    )
 
 
 def notes_of(lines: Iterable[Line]) -> list[Group]:
@@ -81,13 +78,14 @@ def notes_of(lines: Iterable[Line]) -> list[Group]:
     return grouped((x for x in lines if not x.code.startswith(f"{x.check}.pass")), "pass")
 
 
-def urgency(lines: Iterable[Line]) -> tuple[int, int, int]:
+def urgency(own: Submission) -> tuple[int, ...]:
     """The place of a submission in the order of what needs a person first; low is urgent.
 
     Failures come before warnings, and accusations before what is merely incomplete.
     """
-    failed = [group[0].check in ("form", "coverage") for group in grouped(lines, "fail")]
-    return -failed.count(False), -failed.count(True), -len(grouped(lines, "warn"))
+    failed = [group[0].check in ("form", "coverage") for group in grouped(own.lines, "fail")]
+    unsure = len(grouped(own.lines, "warn")), sum(own.verdict(x) == "not_checked" for x in CHECKS)
+    return -failed.count(False), -failed.count(True), -unsure[0], -unsure[1]
 
 
 def word(key: str, language: str, /, **params: object) -> str:
@@ -115,7 +113,6 @@ def told(group: Group, language: str, show: Callable[[str], str]) -> str:
 
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
-COUNTS = {"failed": "fail", "warned": "warn", "not_checked": "not_checked"}
 MOST = {"causes": 12, "files": 8, "examples": EXAMPLES}
 """Most causes of a submission, loose files, and examples that are shown; the CSV has all."""
 
@@ -145,7 +142,8 @@ def write_summary(path: Path, submissions: Iterable[Submission]) -> None:
             row[check] = own.verdict(check) + (" ({}/{})".format(*part) if part else "")
         row["badges"] = " ".join(own.badges)
         counts = Counter[str](line.verdict for line in own.lines)
-        rows.append(row | {name: counts[verdict] for name, verdict in COUNTS.items()})
+        row |= {"failed": counts["fail"], "warned": counts["warn"]}
+        rows.append(row | {"not_checked": counts["not_checked"]})
     _write(path, rows)
 
 
@@ -160,23 +158,17 @@ def to_html(
     from flashlab.report.document import TAGS, TEMPLATES
     from flashlab.report.render import templates
 
-    def place(own: Submission) -> tuple[int, ...]:
-        return *urgency(own.lines), -sum(own.verdict(x) == "not_checked" for x in CHECKS)
-
-    ordered = sorted(submissions, key=place)
+    ordered = sorted(submissions, key=urgency)
     causes = {own.name: grouped(own.lines, "fail", "warn") for own in ordered}
-    return (
-        templates(TEMPLATES)
-        .get_template("grades.html.j2")
-        .render(
-            **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
-            notes={own.name: notes_of(own.lines) for own in ordered},
-            clean=[for_page(name) for name, own in causes.items() if not own],
-            loose=[*map(for_page, loose)],
-            counts={x: Counter(own.verdict(x) for own in ordered) for x in CHECKS},
-            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": TAGS},
-            **{"word": word, "show": for_page, "told": told},
-        )
+    page = templates(TEMPLATES).get_template("grades.html.j2")
+    return page.render(
+        **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
+        notes={own.name: notes_of(own.lines) for own in ordered},
+        clean=[for_page(name) for name, own in causes.items() if not own],
+        loose=[*map(for_page, loose)],
+        counts={x: Counter(own.verdict(x) for own in ordered) for x in CHECKS},
+        **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": TAGS},
+        **{"word": word, "show": for_page, "told": told},
     )
 
 
@@ -186,13 +178,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     from flashlab.report.render import to_pdf
 
     order = read_json(order_file)
-    names, loose = find_submissions(order["submissions"])
-    checked = check_apart(order["submissions"], names, order["device"])
-    graded, measured = grade_checked(checked, published_times()), measured_of(order)
-    for own in graded:
-        refuted = {line.file for line in own.lines if line.verdict == "fail"}
-        sound = [result for result in own.results if result.name not in refuted]
-        own.add(check_reproduction(sound, measured, order["here"]))
+    graded, loose = grade_order(order)
     lines = [Line("warn", "form.loose", name) for name in loose]
     lines += [line for own in graded for line in own.lines]
     write_summary(summary_csv, graded)
@@ -205,16 +191,6 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     print(f"{len(graded)} submissions: {said}")
 
 
-def _read_as(folder: Path, language: str) -> str:
-    """As what the importer of reports reads a folder, in words."""
-    try:
-        entries, _ = import_plan(folder, implementations_of(ATTENTION))
-    except FolderError as error:
-        return word("selfcheck.refused", language, reason=escaped(str(error)))
-    different = {str(entry["run"]) for entry in entries}
-    return word("selfcheck.runs", language, files=len(entries), runs=len(different))
-
-
 def self_check(folder: Path, device: str | None, language: str) -> int:
     """Print what grading would say of a folder or archive; the exit status, 1 if anything fails.
 
@@ -223,8 +199,7 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     path = folder.absolute()
     if not path.exists():
         raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
-    checked = check_apart(str(path.parent), [path.name], device)
-    (own,) = grade_checked(checked, published_times())
+    (own,) = grade(str(path.parent), [path.name], device)
 
     def show(mark: str, key: str, text: str) -> None:
         labelled = word("labelled", language, name=word(key, language), text=text)
@@ -247,5 +222,10 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
         print()
         show("", "note", told(group, language, escaped))
     if path.is_dir() and not any(line.code == "form.budget" for line in own.lines):
-        print(f"\n{_read_as(path, language)}")
+        try:
+            entries, _ = import_plan(path, implementations_of(ATTENTION))
+            count = {"files": len(entries), "runs": len({str(entry["run"]) for entry in entries})}
+            print("\n" + word("selfcheck.runs", language, **count))
+        except FolderError as error:
+            print("\n" + word("selfcheck.refused", language, reason=escaped(str(error))))
     return int("fail" in {line.verdict for line in own.lines})

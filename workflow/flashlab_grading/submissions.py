@@ -1,8 +1,12 @@
-"""Submissions read from folders or zips, checked apart, and compared with one another.
+"""Submissions read from folders or zips, checked apart, and compared; and what a call grades.
 
 Of an archive, which may be a bomb, name files outside its folder, or hold links, only regular files
 are written, within bounds, to a folder that is removed again. Each submission is read and checked
 in a process of its own: one that takes all memory or time has a line about that.
+
+Submissions and their files may have any names, so Snakemake never sees them: each call writes one
+order, which the rules have as input, and which its jobs read that read the rules again. It has its
+own time, so every call grades afresh.
 """
 
 from __future__ import annotations
@@ -11,13 +15,15 @@ import io
 import itertools
 import multiprocessing
 import os
+import random
 import re
 import stat
+import sys
 import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -27,15 +33,25 @@ from typing import Any, TypeVar
 import pandas as pd
 import psutil
 
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.config import ConfigError
+from flashlab.files import read_json, write_json
 from flashlab.forks import forked
-from flashlab.lab5.assigning import assign
+from flashlab.lab5.assigning import Option, assign
 from flashlab.lab5.checks import check_results
 from flashlab.lab5.documents import MAX_BYTES, MAX_ENTRIES, MAX_FILES, SPREADSHEETS
 from flashlab.lab5.results import Folder, Result, read_folder
-from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded, readable
+from flashlab.plan.experiments import protocol_of
+from flashlab.plan.make import planned_device
+from flashlab.plan.runs import Namer
+from flashlab.records import read_record
+from flashlab.runs import Run
+from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded
 from flashlab_grading import checks
-from flashlab_grading.checks import GradingError, Line, Submission, kind_of_device
-from flashlab_grading.copies import check_own_copies, copies_of, shipped, times_of
+from flashlab_grading.checks import PASSES, GradingError, Line, Submission, kind_of_device
+from flashlab_grading.copies import check_own_copies, copies_of, published_times, shipped, times_of
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
 ZIP = ".zip"
@@ -63,20 +79,6 @@ def _damage() -> Iterator[None]:
         raise UnsoundFileError("form.archive_damaged", reason=reason) from error
 
 
-def _refuse(info: zipfile.ZipInfo, path: PurePosixPath) -> None:
-    """UnsoundFileError for a member of a zip that is no file of a submission's own."""
-    has_drive = re.match("[A-Za-z]:", str(path))
-    if path.is_absolute() or ".." in path.parts or has_drive or not path.parts:
-        raise UnsoundFileError("form.archive_path", value=info.filename[:200])
-    if stat.S_ISLNK(info.external_attr >> 16):
-        raise UnsoundFileError("form.link")
-    if path.name.lower().endswith(ARCHIVES):
-        raise UnsoundFileError("form.archive_nested")
-    if info.file_size > MAX_FILE_BYTES:  # the size that it states is the most that is read of it
-        most = str(MAX_FILE_BYTES)
-        raise UnsoundFileError("form.too_large", size=f"> {most}", most=most)
-
-
 def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[str]) -> None:
     """Write a zip's files below `target`, and note what is refused.
 
@@ -98,7 +100,16 @@ def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[st
         if min(left.values()) <= 0:
             raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
         try:
-            _refuse(info, path)
+            has_drive = re.match("[A-Za-z]:", str(path))
+            if path.is_absolute() or ".." in path.parts or has_drive or not path.parts:
+                raise UnsoundFileError("form.archive_path", value=info.filename[:200])
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise UnsoundFileError("form.link")
+            if path.name.lower().endswith(ARCHIVES):
+                raise UnsoundFileError("form.archive_nested")
+            if info.file_size > MAX_FILE_BYTES:  # it states the most that is read of it
+                most = str(MAX_FILE_BYTES)
+                raise UnsoundFileError("form.too_large", size=f"> {most}", most=most)
             with _damage(), archive.open(info) as member:
                 to = target / name / path
                 to.parent.mkdir(parents=True, exist_ok=True)
@@ -117,8 +128,7 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
         for file, problem in found.refused.items()
     ]
     lines += [Line("pass", "form.not_a_result", file) for file in found.ignored]
-    known = shipped()
-    own = [result for result in found.results.values() if result.sha256 not in known]
+    own = [result for result in found.results.values() if result.sha256 not in shipped()]
     if ours := len(found.results) - len(own):
         lines.append(Line("pass", "form.shipped", params={"count": str(ours)}))
     if not own and not found.refused:
@@ -138,34 +148,28 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
         first = once.setdefault(f"{r.said}{r.numbers}", r)
         if first is not r:  # such as of a folder and its copy
             lines.append(Line("pass", "form.double", r.name, {"other": first.name}))
-    own_submission = Submission(name, [*once.values()], device)
-    own_submission.add(lines)
-    return own_submission
+    submission = Submission(name, [*once.values()], device)
+    submission.add(lines)
+    return submission
 
 
 def read_submission(folder: str, name: str, device: str | None) -> Submission:
     """The submission in ``folder/name``, a folder with what its zips hold, or a zip."""
     path, found = Path(folder, name), Folder()
-    if path.is_symlink():
-        found.refused[""] = UnsoundFileError("form.link")
-        return submission_of(name, found, device)
     below = (Path(here, file) for here, _, own in os.walk(path) for file in sorted(own))
     archives = {file.relative_to(path).as_posix(): file for file in below} or {name: path}
     left = Counter({"files": MAX_FILES, "bytes": MAX_BYTES})
-    with tempfile.TemporaryDirectory(prefix="flashlab-") as temporary:
-        unpacked = Path(temporary, "archives")
-        unpacked.mkdir()
+    with tempfile.TemporaryDirectory(prefix="flashlab-") as unpacked:
+        if path.is_symlink():
+            found.refused[""], archives, path = UnsoundFileError("form.link"), {}, Path(unpacked)
         for own, file in archives.items():
             if own.lower().endswith(ARCHIVES) and not _is_hidden(own):
                 try:
-                    _unpack(own, file, unpacked, found, left)
+                    _unpack(own, file, Path(unpacked), found, left)
                 except UnsoundFileError as problem:
                     found.refused[own] = problem
-        for root in (path, unpacked) if path.is_dir() else (unpacked,):
-            read = read_folder(root)
-            found.results |= read.results
-            found.refused |= read.refused
-            found.ignored |= read.ignored
+        for root in (path, Path(unpacked)):
+            read_folder(root, found)
     return submission_of(name, found, device)
 
 
@@ -178,11 +182,10 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
     GradingError where the folder cannot be listed, or has none, or more than `MAX_SUBMISSIONS`.
     """
     try:
-        with readable(), os.scandir(folder) as scanned:
+        with os.scandir(folder) as scanned:
             entries = [e for e in itertools.islice(scanned, MAX_ENTRIES) if not _is_hidden(e.name)]
-    except UnsoundFileError as problem:
-        text = f"config: submissions: {folder} cannot be graded: {problem}"
-        raise GradingError(text) from problem
+    except OSError as error:
+        raise GradingError(f"{folder} cannot be graded: {error.strerror}") from error
     folders = {e.name for e in entries if e.is_dir() or e.is_symlink()}
     files = {e.name for e in entries} - folders
     archives = {name for name in files if name.lower().endswith(ARCHIVES)}
@@ -250,18 +253,17 @@ def check_alone(own: Submission) -> Submission:
     lines, files = check_results(own.results)
     times = times_of(own.results, assign(files))
     step = float(times["clock"].max()) if len(times) else 0.0
-    suspicious = [checks.check_physics(file, step) for file in files]
-    refuted = {line.file for line in suspicious if line.verdict == "fail"}
+    found = [checks.check_physics(file, step) for file in files]
+    refuted = {line.file for line in found if line.verdict == "fail"}
+    found += checks.check_samples(own.results)
+    found += [] if step else check_own_copies(file.result for file in files)
     sound = [file for file in files if file.result.name not in refuted]
-    plausible = checks.check_plausibility(sound, step)
+    found += checks.check_plausibility(sound, step)
     known = {file.result.name for file in files}
     doubted = (result for result in own.results if result.name not in known)
-    suspicious += checks.check_samples(own.results)
-    suspicious += [] if step else check_own_copies(file.result for file in files)
-    own.add([*lines, *suspicious, *plausible, *checks.check_coverage(files, doubted)])
-    spoken_against = {line.file for line in suspicious if line.verdict == "fail"}
-    spoken_against |= {line.file for line in plausible}
-    own.times = times.assign(is_sound=times["is_sound"] & ~times["file"].isin(spoken_against))
+    own.add([*lines, *found, *checks.check_coverage(files, doubted)])
+    against = {x.file for x in found if x.verdict == "fail" or x.check == "plausibility"}
+    own.times = times.assign(is_sound=times["is_sound"] & ~times["file"].isin(against))
     own.results = [replace(result, samples={}) for result in own.results]
     return own
 
@@ -288,6 +290,112 @@ def grade_checked(checked: Iterable[Submission], published: pd.DataFrame) -> lis
     times = pd.concat([published, *every], ignore_index=True)
     outliers = [*checks.class_outliers(times[times["is_sound"]])]
     for name, own in owns.items():
-        own.add([line for line in outliers if line.submission == name])
-        own.add(copies_of(times, name))
+        own.add([*(x for x in outliers if x.submission == name), *copies_of(times, name)])
     return [*owns.values()]
+
+
+def grade(folder: str, names: Iterable[str], device: str | None) -> list[Submission]:
+    """Submissions of a class, checked apart and compared, also with what is published."""
+    return grade_checked(check_apart(folder, names, device), published_times())
+
+
+# What a call grades, and measures again
+
+
+ORDER, RECORDS, LOCAL = Path("results/grading/order.json"), Path("results/local/records"), "local"
+
+
+def choose(
+    results: Iterable[tuple[bool, Result]], here: str, count: int, seed: int
+) -> list[Option]:
+    """A sample of `count` runs declared to be of the device `here`, alike for a seed and class.
+
+    Each result comes with whether its submission is accused: those runs come first, and the seed
+    decides within both. Runs that are mostly launches and kernels that are not here are left out.
+    """
+    known, runs = find_implementations(), dict[Option, bool]()
+    for is_accused, result in results:
+        for run, _ in checks.declared_of([result], here):
+            is_long = max(result.seconds[name] for name in PASSES) >= checks.LAUNCH_SECONDS
+            if run[0] in known and is_long:
+                runs[run] = is_accused or runs.get(run, False)
+    chosen = sorted(runs)
+    random.Random(seed).shuffle(chosen)
+    return sorted(chosen, key=lambda run: not runs[run])[:count]
+
+
+def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
+
+    Returns it. Its `orders` are those to measure, by the record's path. How many runs will be
+    measured is printed.
+
+    ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
+    without submissions, with a recorded dataset, or for results of other devices than this.
+    """
+    folder, pdf, count = map(config.get, ("submissions", "pdf", "reproduce"))
+    is_elsewhere, results = config.get("dataset") != LOCAL or "import" in config, []
+    for reason, is_so in {
+        f"submissions: there is no folder {folder}": folder and not Path(folder).is_dir(),
+        f"pdf: there is no file {pdf}": pdf and not Path(pdf).is_file(),
+        "give either submissions=DIR or pdf=PATH": folder and pdf,
+        "reproduce: there is nothing to measure again; give submissions=DIR, or leave it out": (
+            count and not folder
+        ),
+        "reproduce: it measures on this machine; leave out dataset= and import=": (
+            count and is_elsewhere
+        ),
+    }.items():
+        if is_so:
+            raise ConfigError(f"--config: {reason}")
+    device, here = planned_device(config)
+    dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
+    # The course's own protocol, because its results are what is compared.
+    protocol = protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
+    whose, seed = (config["grading"].get(key) for key in ("device", "seed"))
+    for own in grade(str(folder), find_submissions(str(folder))[0], whose) if count else ():
+        sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
+        accusing = {x.check for x in own.lines if x.verdict == "fail"} - {"form", "coverage"}
+        results += [(bool(accusing), result) for result in own.results if result.name in sound]
+    namer = Namer(ATTENTION, find_implementations(), RECORDS, here)
+    runs = [attention_run(*own, dtype, device) for own in choose(results, here, count or 0, seed)]
+    if count and not runs:
+        raise ConfigError(
+            "--config: reproduce: no submission has a declared run of 0.3 ms or more on this "
+            f"machine's device, {here}. Leave out reproduce=, or run this where the results are "
+            "from; runs.csv, or grading: {device: …} for a whole class, names their device"
+        )
+    entries = [namer.entry(run, protocol) for run in runs]
+    if entries:
+        missing = sum(not entry.path.exists() for entry in entries)
+        said = f"reproduce: {len(entries)} runs, {missing} of them still to be measured"
+        print(said, file=sys.stderr)
+    document = {
+        **{"called_ns": time.time_ns(), "here": here, "languages": config["languages"]},
+        **{"submissions": folder, "pdf": pdf, "device": whose, "seed": seed},
+        "orders": {entry.path.as_posix(): namer.order(entry) for entry in entries},
+    }
+    write_json(root / ORDER, document)
+    return document
+
+
+def kept_order() -> dict[str, Any]:
+    """The order of the call that this job belongs to."""
+    return dict(read_json(ORDER))
+
+
+def measured_of(order: Mapping[str, Any]) -> list[checks.Measured]:
+    """The measurements made for an order; RecordError if one is missing or of another run."""
+    runs = [(Run.of(ATTENTION, own["run"]), Path(path)) for path, own in order["orders"].items()]
+    return [((run.implementation, Shape.of(run)), read_record(path, run)) for run, path in runs]
+
+
+def grade_order(order: Mapping[str, Any]) -> tuple[list[Submission], list[str]]:
+    """The submissions that an order names, held against what it measured, and the loose files."""
+    names, loose = find_submissions(order["submissions"])
+    graded, measured = grade(order["submissions"], names, order["device"]), measured_of(order)
+    for own in graded:
+        refuted = {line.file for line in own.lines if line.verdict == "fail"}
+        sound = [result for result in own.results if result.name not in refuted]
+        own.add(checks.check_reproduction(sound, measured, order["here"]))
+    return graded, loose

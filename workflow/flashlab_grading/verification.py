@@ -82,13 +82,15 @@ def opened(content: bytes) -> Pdf:
 
 
 def _content(stream: Any, place: Place) -> tuple[str, bytes]:
-    """How the bytes of a stream still are packed, and the bytes."""
-    is_open = stream.get("/Filter") in PACKED
-    data = bytes(stream.read_bytes() if is_open else stream.read_raw_bytes())
+    """How the bytes of a stream still are packed, and the bytes; of XMP those of its content."""
+    if stream.get("/Filter") not in PACKED:
+        packing = f"{stream.Filter!r} {stream.get('/DecodeParms')!r}"
+        return packing, bytes(stream.read_raw_bytes())
+    data = bytes(stream.read_bytes())
     is_xmp = place == XMP and len(data) < MAX_XMP and b"<!" not in data  # no entities of its own
     if is_xmp and data.startswith((b"<?xpacket", b"<x:xmpmeta")):
         data = ElementTree.canonicalize(re.sub(XMP_WRAPPING, b"", data).decode()).encode()
-    return "" if is_open else f"{stream.Filter!r} {stream.get('/DecodeParms')!r}", data
+    return "", data
 
 
 def _parts(pdf: Pdf) -> dict[Place, Any]:
@@ -112,15 +114,14 @@ def _walk(place: Place, part: Any, reached: dict[Any, Place]) -> Iterator[tuple[
     while waiting:
         place, value = waiting.pop()
         if not isinstance(value, Array | Dictionary | Stream):
-            is_text = isinstance(value, String)
             other = value if type(value) in (int, Decimal) else str(value)
+            is_text = isinstance(value, String)
             yield place, f"“{value}”\0{bytes(value).hex()}" if is_text else other
         elif value.is_indirect and (first := reached.setdefault(value.objgen, place)) != place:
             yield place, " ".join(first)
         elif isinstance(value, Array):
             yield place, f"a list of {len(value)}"
-            entries = [((*place, f"{i:07}"), entry) for i, entry in enumerate(value, start=1)]
-            waiting += reversed(entries)
+            waiting += reversed([((*place, f"{i:07}"), x) for i, x in enumerate(value, start=1)])
         else:
             is_stream = isinstance(value, Stream)
             yield place, _content(value, place) if is_stream else "a dictionary"
@@ -188,9 +189,8 @@ def differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
         written = io.BytesIO()
         pypdfium2.PdfDocument(found).save(written, flags=pypdfium2.raw.FPDF_NO_INCREMENTAL)
         # PDFium writes packed XMP as it is, but without its filter; qpdf's has been compared.
-        of_xmp = ("the document", "(Metadata)")
-        again = _differences(written.getvalue(), made)
-        again = [(part, text) for part, text in again if (part, text[-10:]) != of_xmp]
+        xmp = "the document", "(Metadata)"
+        again = (x for x in _differences(written.getvalue(), made) if (x[0], x[1][-10:]) != xmp)
         return [(part, f"as other programs read it, {text}") for part, text in again]
 
 
@@ -265,16 +265,6 @@ def _faults(attachments: Mapping[str, bytes]) -> Iterator[str]:
         yield f"  {group[0].check}: {told(group, 'en', escaped)}"
 
 
-def _kept(path: Path, made: bytes) -> str:
-    """Write the rebuilt report; a line that says where it is, or why it is not."""
-    try:
-        with open_atomically(path, binary=True) as file:
-            file.write(made)
-    except OSError as error:
-        return f"the rebuilt report cannot be kept: {path}: {error.strerror}"
-    return f"the rebuilt report: {path}"
-
-
 def verified(pdf: Path) -> tuple[int, list[str]]:
     """The exit status, and the lines to print; UnsoundPdfError for no report with its data."""
     try:
@@ -294,7 +284,14 @@ def verified(pdf: Path) -> tuple[int, list[str]]:
     lines = [f"data: {'no measurement gives these records' if faults else said}", *faults]
     lines += [f"difference: {escaped(text)}" for text in found[:SHOWN]]
     lines += [f"and {len(found) - SHOWN} more differences"] if len(found) > SHOWN else []
-    lines += [_kept(pdf.with_name(f"{pdf.stem}.rebuilt.pdf"), made)] if made else []
+    try:
+        if made:
+            kept = pdf.with_name(f"{pdf.stem}.rebuilt.pdf")
+            lines.append(f"the rebuilt report: {kept}")
+            with open_atomically(kept, binary=True) as file:
+                file.write(made)
+    except OSError as error:
+        lines[-1] = f"the rebuilt report cannot be kept: {kept}: {error.strerror}"
     lines.append(f"the author's own, not verified: {escaped(', '.join(own))}")
     doubt = "; but no measurement gives its data" if faults else ""
     lines.append(f"verdict: {escaped(verdict)}{doubt}")

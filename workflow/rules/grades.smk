@@ -2,7 +2,7 @@
 
 ORDER, GRADING = FOLDER / "results" / "grading" / "order.json", {}
 if {"submissions", "pdf", "reproduce"} & PLAN.config.keys():
-    from flashlab_grading.order import kept_order, order_grading  # reads with pandas
+    from flashlab_grading.submissions import kept_order, order_grading  # reads with pandas
 
     try:
         GRADING = order_grading(PLAN.config, FOLDER) if workflow.is_main_process else kept_order()
@@ -16,7 +16,7 @@ if {"submissions", "pdf", "reproduce"} & PLAN.config.keys():
 rule grades:
     input:
         order=str(ORDER),
-        measured=[each["path"] for each in GRADING.get("measured", ())],
+        measured=[*GRADING.get("orders", ())],
         sources=sources("flashlab_grading.sheets"),
         templates=templates("grades.html.j2", "grades.css", "report.css"),
         labels=[labels("grades"), labels("course")],

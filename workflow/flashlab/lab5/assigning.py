@@ -1,8 +1,8 @@
 """From a folder's results to runs: by what is said, by their numbers, and by the folder as a whole.
 
-A result's FLOPs (rate × time) are 4·B·H·N²·d, half of that when causal, and its peak memory in
-float16 on CUDA is known to the byte (`costs`). They leave a few runs of each file: mostly, how B·H
-splits is open. What names and tables do not say, the folder does: its files are sweeps of one
+A result's FLOPs (rate × time) are 4·B·H·N²·d, half of that when causal, and its peak memory
+in float16 on CUDA is known to the byte (`costs`). They leave a few runs of each file: mostly, how
+B·H splits is open. What names and tables do not say, the folder does: its files are sweeps of one
 parameter at a time from a base point, and both implementations were measured at the same shapes.
 """
 
@@ -77,8 +77,8 @@ def _of_product(product: float, error: float, memory: int, causal: bool) -> tupl
             # How B·H splits matters only in that the naive one copies where both are above 1.
             probes = [Shape(groups // h, n, h, h * d, causal) for h in {1, least}]
             if any(who for probe in probes for who in _takers(probe, memory)):
-                splits = (h for h in range(1, groups + 1) if groups % h == 0)
-                shapes = (Shape(groups // h, n, h, h * d, causal) for h in splits)
+                heads = (h for h in range(1, groups + 1) if groups % h == 0)
+                shapes = (Shape(groups // h, n, h, h * d, causal) for h in heads)
                 found += [(who, shape) for shape in shapes for who in _takers(shape, memory)]
     return tuple(found)
 
@@ -169,10 +169,8 @@ def contradiction(file: File, said: Said) -> tuple[str, str] | None:
     """
     result, option, is_elsewhere = file.result, stated(said), False
     if option and not has_flops(result, option[1]):
-        return "flops", (
-            f"time and rate make {result.forward_flops:.9g} FLOPs forward, and that run takes "
-            f"{costs.forward_flops(option[1]):.9g}"
-        )
+        made = f"time and rate make {result.forward_flops:.9g} FLOPs forward, and that run takes"
+        return "flops", f"{made} {costs.forward_flops(option[1]):.9g}"
     if not result.is_on_gpu or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
         return None
     if option and has_exact_memory(option):
@@ -187,9 +185,8 @@ def contradiction(file: File, said: Said) -> tuple[str, str] | None:
     is_shape = said.get("implementation") in {*makers, None}
     code = "workspace" if is_elsewhere else "shape" if is_shape else "implementation"
     made = listed(sorted({*map(describe, file.possible)}), " or ", " or {} more")
-    return code if makers or is_elsewhere else "memory", (
-        f"its FLOPs and memory are those of {made or 'no run that is known'}"
-    )
+    made = f"its FLOPs and memory are those of {made or 'no run that is known'}"
+    return code if makers or is_elsewhere else "memory", made
 
 
 def _with_sizes(file: File, said: Said) -> list[Option]:
@@ -222,8 +219,8 @@ def _by_position(file: File, said: Said) -> bool:
         named = (dict(zip(SIZES, order, strict=True)) for order in orders)
         fitting = [option for sizes in named for option in _with_sizes(file, {**said, **sizes})]
         file.options = matching(dict.fromkeys(fitting), said)
-        is_told = orders is fours or (len(file.options) == 1 and file.options[0] in file.possible)
-        if file.options and is_told:
+        is_one = len(file.options) == 1 and file.options[0] in file.possible
+        if file.options and (orders is fours or is_one):
             return True
     file.options = []
     is_run = len(numbers) == 4 and fours and numbers[3] % numbers[2] == 0
@@ -344,24 +341,6 @@ def _agree_in_pairs(files: Sequence[File]) -> None:
                 file.options, changed = paired, True
 
 
-def _doubt_strangers(files: Sequence[File]) -> None:
-    """Open the files that by a part of their names stand alone, and without it among the others.
-
-    Such as two whose names were exchanged: ``bs4`` can be of B 4 at twice the length with a mask.
-    """
-    bases = _best_bases(files)
-    for file in files if len(bases) == 1 else ():
-        result, (base,) = file.result, bases
-        hints = result.hinted.keys() & {*SIZES}
-        if len(file.options) != 1 or not hints or len(hints) == len(SIZES):
-            continue
-        ((_, own),) = file.options
-        same = [(s.batch_size, s.seq_len, s.head_dim) for s in (own, base)]  # the heads are more
-        others = File(result, [], options=matching(file.possible, result.said))
-        if same[0] != same[1] and not _near(bases, file) and _near(bases, others):
-            file.options, file.is_open = [], True
-
-
 def _settle(files: Sequence[File]) -> None:
     """Leave each file the options that the folder allows: near the base that most files are near.
 
@@ -383,7 +362,6 @@ def _settle(files: Sequence[File]) -> None:
             file.unassumed = every if len(chosen) < len(level) else file.unassumed
         left = others if len(others) < len(left) else []
     _agree_in_pairs(settled)
-    _doubt_strangers(files)
 
 
 def assign(files: list[File]) -> list[File]:

@@ -20,7 +20,7 @@ from flashlab.lab5 import words
 from flashlab.lab5.words import MEMORY, PASSES, Said, number_of, pass_of
 from flashlab.untrusted import UnsoundFileError, decoded, opened, parse_json
 
-RUNS_CSV = "runs.csv"
+RUNS_CSV, TABLES = "runs.csv", (".csv", ".tsv")
 
 
 class FolderError(Exception):
@@ -56,14 +56,12 @@ def listed(texts: Sequence[str], sep: str = ", ", more: str = " and {} more", mo
 
 def _is_result(folder: Path, path: str) -> bool:
     """True if a file is to be read: by its name, or because it begins like the script's JSON."""
-    kind = PurePosixPath(path).suffix.lower()
-    if kind in (".json", ".jsonl", ".ndjson", ".csv", ".tsv") or kind == ".ipynb":
-        return kind != ".ipynb"
+    if (kind := PurePosixPath(path).suffix.lower()) in (*TABLES, ".json", ".jsonl", ".ndjson"):
+        return True
     with suppress(UnsoundFileError, OSError), opened(str(folder / path)) as descriptor:
         content = os.read(descriptor, BEGIN)
-        return content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") and any(
-            f'"{name}'.encode() in content for name in PASSES
-        )
+        is_json = content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+        return kind != ".ipynb" and is_json and any(f'"{x}'.encode() in content for x in PASSES)
     return False  # a damaged or special file that nobody has to read
 
 
@@ -195,41 +193,30 @@ def documents_in(path: str, content: bytes) -> dict[str, Any]:
 
     UnsoundFileError where the file cannot be read.
     """
-    if PurePosixPath(path).suffix.lower() not in (".csv", ".tsv"):
+    if PurePosixPath(path).suffix.lower() not in TABLES:
         document = _parsed(content)
         return dict(_results_within(path, document, {})) or {path: document}
     delimiter, header, rows = table_rows(content)
+    found, numbers = dict[str, Any](), {*filter(number_of, header)}
     if not is_like_a_result(dict.fromkeys(header, "")):
         return {path: dict.fromkeys(header, "")}
-
-    def value(heading: str, cell: str) -> Any:
-        """A cell's number, in which a comma may stand for the point; else its text."""
-        with suppress(ValueError):
-            if number_of(heading):
-                return float(cell.replace(",", ".") if delimiter == ";" else cell)
-        return cell
-
     for line, cells in rows:
         if len(cells) > len(header):
             raise UnsoundFileError("form.csv", reason=f"line {line} has more than the header")
-    return {  # pandas writes its index under no heading
-        f"{path}/{line}": {h: value(h, c) for h, c in zip(header, cells, strict=False) if h and c}
-        for line, cells in rows
-    }
-
-
-def _path(text: str) -> str:
-    """A path below the folder, with slashes, or `OUT_OF_MEMORY` for words that say so."""
-    path = PurePosixPath(text.replace("\\", "/"))
-    if path.is_absolute() or not path.parts or any(part[0] == "." for part in path.parts):
-        raise UnsoundFileError("form.row_file", value=text[:200])
-    return words.OUT_OF_MEMORY if words.IS_OUT_OF_MEMORY.fullmatch(text) else str(path)
+        # pandas writes its index under no heading
+        row: dict[str, Any] = {h: c for h, c in zip(header, cells, strict=False) if h and c}
+        for name in numbers & row.keys():
+            with suppress(ValueError):  # between semicolons a comma may stand for the point
+                row[name] = float(row[name].replace(",", "." if delimiter == ";" else ","))
+        found[f"{path}/{line}"] = row
+    return found
 
 
 def read_runs_csv(content: bytes) -> tuple[list[tuple[int, str, Said]], list[str]] | None:
     """The line, the file and the statement of each row, and the problems of the others.
 
-    None for a table of results. UnsoundFileError where the whole file cannot be read.
+    A file is a path below the folder, with slashes, or `OUT_OF_MEMORY` for words that say so. None
+    for a table of results. UnsoundFileError where the whole file cannot be read.
     """
     _, header, rows = table_rows(content)
     if {"forward", "backward"} <= {which for which, _ in numbers_in(dict.fromkeys(header, ""))}:
@@ -248,7 +235,12 @@ def read_runs_csv(content: bytes) -> tuple[list[tuple[int, str, Said]], list[str
             if len(cells) != len(header):
                 raise UnsoundFileError("form.row_fields")
             said = words.said_in_cells(dict(zip(header, cells, strict=True)))
-            found.append((line, _path(str(said.pop("file", ""))), said))
+            text = str(said.pop("file", ""))
+            path = PurePosixPath(text.replace("\\", "/"))
+            if path.is_absolute() or not path.parts or any(part[0] == "." for part in path.parts):
+                raise UnsoundFileError("form.row_file", value=text[:200])
+            is_gone = words.IS_OUT_OF_MEMORY.fullmatch(text)
+            found.append((line, words.OUT_OF_MEMORY if is_gone else str(path), said))
         except UnsoundFileError as problem:
             problems.append(f"Line {line}: {problem}")
     return found, problems

@@ -12,16 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.devices import known_devices
 from flashlab.files import canonical
 from flashlab.lab5 import words
-from flashlab.lab5.assigning import File, assign, read_numbers, stated, workspaces_of
+from flashlab.lab5.assigning import File, assign, read_numbers, stated
 from flashlab.lab5.checks import check_arithmetic
 from flashlab.lab5.documents import RUNS_CSV, FolderError, OpenRunsError, documents_in, listed
 from flashlab.lab5.results import Result, read_folder
-from flashlab.lab5.words import ATTRIBUTES, FLASH2, MEMORY, NAIVE, PASSES, SIZES, TIMED
+from flashlab.lab5.words import ATTRIBUTES, MEMORY, PASSES, SIZES, TIMED
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
@@ -34,7 +32,7 @@ COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
 def _ask(folder: Path, files: Sequence[File]) -> None:
     """OpenRunsError, with a table to fill in, where a file can be several runs."""
     unknown, text = [file.result.name for file in files if len(file.options) != 1], io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
+    rows, there = csv.writer(text, lineterminator="\n"), folder / RUNS_CSV
     rows.writerow(words.RUNS_CSV_COLUMNS)
     for file in files:
         # Nothing that the folder made of a file is stated, since it would be concluded from; nor
@@ -44,32 +42,35 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
         rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
-    there, (head, *lines) = folder / RUNS_CSV, text.getvalue().splitlines(keepends=True)
-    table = None if there.exists() else text.getvalue()
-    asked = head + "".join(line for line in lines if "?" in line)
-    todo = f"fill in each ? of {there}" if table else f"{there} needs these rows:\n{asked}"
+    table, asked = None if there.exists() else text.getvalue(), text.getvalue().splitlines()
+    asked = asked[:1] + [line for line in asked if "?" in line]
+    todo = f"fill in each ? of {there}" if table else f"{there} needs these rows:\n"
     why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
     if unknown:
+        why += "" if table else "\n".join([*asked, ""])
         raise OpenRunsError(f"{folder}: {why}, then make the same call again", there, table)
 
 
-def _device_of(files: Sequence[File]) -> str | None:
-    """The device that all files name, or where none is named the class that has their workspaces.
-
-    None where several are named, or none has such workspaces.
-    """
-    if named := {file.result.said["device"] for file in files if "device" in file.result.said}:
-        return str(named.pop()) if len(named) == 1 else None
-    single = [(file.options[0], int(file.result.peak_mib * costs.MIB)) for file in files]
-    sizes = {workspaces_of(shape, memory) for (who, shape), memory in single if who == NAIVE}
-    least = 8.0 if any(who == FLASH2 for (who, _), _ in single) else 0.1  # what flash-attn 2 needs
-    known = [d for d in known_devices() if d.cublas_workspaces in sizes]
-    fitting = sorted({cc for d in known if (cc := float(d.compute_capability)) >= least})
-    if not fitting:
-        return None
-    low, high = (f"{int(cc)}.x" for cc in (fitting[0], fitting[-1]))
-    span = str(fitting[0]) if len(fitting) == 1 else low if low == high else f"{low}–{high}"
-    return f"NVIDIA GPU (compute capability {span})"
+def _files_of(folder: Path, measured: Sequence[Result], failed: Sequence[Result]) -> list[File]:
+    """The files of a folder's runs, each measurement once, with the one run that each is."""
+    try:
+        files, once = assign(read_numbers(measured)), dict[tuple[Any, str], File]()
+    except FolderError as error:
+        raise FolderError(f"{folder}: {error}") from error
+    _ask(folder, files)
+    for file in files:
+        # Such as in a folder and in a copy of it.
+        first = once.setdefault((file.options[0], file.result.numbers), file)
+        if first is not file:
+            first.remarks.append(("form.double", {"other": first.result.name}))
+    for result in failed:
+        if not (option := stated(result.told)):
+            raise FolderError(
+                f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell "
+                f"what it is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
+            )
+        once[option, result.name] = File(result, [], options=[option])
+    return [*once.values()]
 
 
 def import_plan(
@@ -101,59 +102,47 @@ def import_plan(
             left_out.append((name, "form.not_measured", {"status": result.status}))
         else:
             (measured if result.status == "ok" else failed).append(result)
-    try:
-        files = assign(read_numbers(measured))
-    except FolderError as error:
-        raise FolderError(f"{folder}: {error}") from error
-    _ask(folder, files)
-    named, files = device or _device_of(files), _each_once(files)
-    for result in failed:
-        if not (option := stated(result.told)):
-            raise FolderError(
-                f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell "
-                f"what it is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
-            )
-        files.append(File(result, [], options=[option]))
-    if not files:
+    if not (files := _files_of(folder, measured, failed)):
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         raise FolderError(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
-    chosen = [(_run_of(file), file) for file in files]
-    chosen.sort(key=lambda each: (each[0], each[1].result.name))
-    kinds = {f"{run.dtype} on {run.device}": file.result.name for run, file in reversed(chosen)}
+    chosen = sorted((_run_of(file), file.result.name, file) for file in files)
+    kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
     if len(kinds) > 1:
         each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
         raise FolderError(
             f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
+    named = {file.result.said["device"] for file in files if "device" in file.result.said}
+    of_all = named.pop() if len(named) == 1 else None
     nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)
     entries = list[dict[str, Any]]()
-    for run, file in chosen:
+    for run, name, file in chosen:
         result = file.result
         protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
         times = [(f"{name}_time", 1e3 * s) for name, s in result.seconds.items() if name in TIMED]
-        metrics = dict([*times, ("peak_memory", result.peak_mib)] if times else [])
         # What is left out is told of beside the first record: the report names it.
-        told = [(result.name, *remark) for remark in file.remarks] + left_out * (not entries)
+        told = [(name, *remark) for remark in file.remarks] + left_out * (not entries)
         entry = {
             "benchmark": ATTENTION.name,
             "run": run.to_json(),
             "protocol": protocol,
             "process": nth[run, str(protocol["name"])],
             "folder": str(folder),
-            **{"file": result.name, "path": result.path, "sha256": result.sha256},
-            **{"status": result.status, "is_record": result.run is not None, "metrics": metrics},
-            "device_name": device or result.said.get("device") or named,
-            "remarks": [{"file": name, "code": code, "params": of} for name, code, of in told],
+            **{"file": name, "path": result.path, "sha256": result.sha256},
+            **{"status": result.status, "is_record": result.run is not None},
+            "metrics": dict([*times, ("peak_memory", result.peak_mib)] if times else []),
+            "device_name": device or result.said.get("device", of_all),
+            "remarks": [{"file": of, "code": code, "params": params} for of, code, params in told],
         }
         nth[run, str(protocol["name"])] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
         entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
-        for name, code, params in told:
+        for of, code, params in told:
             if code != "form.exact_memory":
-                notices[str(UnsoundFileError(code, **params))].append(name)
+                notices[str(UnsoundFileError(code, **params))].append(of)
     return entries, [f"{listed(names)}: {text}" for text, names in notices.items()]
 
 
@@ -166,16 +155,6 @@ def _run_of(file: File) -> Run:
         file.remarks.append(("form.converted", {"key": key, "factor": factor}))
     kind = (words.COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
     return result.run or attention_run(*option, *kind)
-
-
-def _each_once(files: Sequence[File]) -> list[File]:
-    """The files without those that are there twice, such as in a folder and in a copy of it."""
-    once: dict[tuple[Any, str], File] = {}
-    for file in files:
-        first = once.setdefault((file.options[0], file.result.numbers), file)
-        if first is not file:
-            first.remarks.append(("form.double", {"other": first.result.name}))
-    return [*once.values()]
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:

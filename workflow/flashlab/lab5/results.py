@@ -222,9 +222,10 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     )
 
 
-def read_folder(folder: Path) -> Folder:
-    """The results in a folder, each with what is said of it; what is unsound is in `refused`."""
-    found, rows, paths, size = Folder(), list[tuple[str, int, str, Said]](), [folder.name], 0
+def read_folder(folder: Path, found: Folder | None = None) -> Folder:
+    """The results in a folder, each with what is said of it, beside what is `found` already."""
+    found = found or Folder()
+    rows, paths, size = list[tuple[str, int, str, Said]](), [folder.name], 0
     try:
         for path in documents.paths_in(folder):
             if size > documents.MAX_BYTES:

@@ -61,8 +61,7 @@ def config_of(runs: Iterable[Run]) -> dict[str, Any]:
         measured[Shape.of(run)].add(run.implementation)
         device = run.device
     names = set[str]().union(*measured.values())
-    order = [name for name in (NAIVE, FLASH2) if name in names]
-    order += sorted(names - {*order})
+    order = sorted(names, key=lambda name: ((NAIVE, FLASH2, name).index(name), name))
     blocks = {name: shapes for name in SIZES if (shapes := _sweep(measured, name))}
     both = {s: own for s, own in measured.items() if replace(s, causal=True) in measured}
     both = {shape: own for shape, own in both.items() if not shape.causal}
@@ -114,41 +113,11 @@ def imported(
         Entry(run_of(order), order["protocol"], home / order["record"], None, order["process"])
         for order in orders
     )
-    protocols = Counter(str(entry.protocol["name"]) for entry in entries)
-    run = entries[0].run
-    dataset = Dataset(
-        name=name,
-        device=run.device,
-        dtype=run.dtype,
-        protocol=protocols.most_common(1)[0][0],
-        config=config_of(entry.run for entry in entries),
-        ceilings=None,
-        entries=entries,
-    )
+    protocols = Counter(str(entry.protocol["name"]) for entry in entries).most_common(1)
+    run, config = entries[0].run, config_of(entry.run for entry in entries)
+    dataset = Dataset(name, run.device, run.dtype, protocols[0][0], config, None, entries)
     imports = {e.path.as_posix(): order for e, order in zip(entries, orders, strict=True)}
     return dataset, imports, notices
-
-
-def _of_held(each: Experiment, held: Collection[Run], benchmark: Benchmark) -> Experiment | None:
-    """The experiment with those of its runs that are held; None where these do not vary enough.
-
-    That is, not at all, or they leave out a variant that it is about.
-    """
-    runs = tuple(run for run in each.runs if run in held)
-    settings, asked = ({tuple(run.values()) for run in some} for some in (runs, each.runs))
-    if len(settings) < min(2, len(asked)) or not runs:
-        return None
-    for name in (parameter.name for parameter in benchmark.variants):
-        if {run[name] for run in runs} != {run[name] for run in each.runs}:
-            return None
-    names = {run.implementation for run in runs}
-    figures = (
-        {**figure, "implementations": [n for n in figure["implementations"] if n in names]}
-        for figure in each.figures
-        if names & {*figure["implementations"]}
-    )
-    kept = tuple(name for name in each.implementations if name in names)
-    return replace(each, runs=runs, implementations=kept, figures=tuple(figures))
 
 
 def of_held(
@@ -156,19 +125,35 @@ def of_held(
 ) -> list[Experiment]:
     """The experiments of an imported folder, each with the runs that the folder has.
 
-    Each setting that is in none of them follows as one like the headline, so that what is said of
-    the whole dataset is said of every run. DatasetError where the experiments have no run.
+    Left out is one whose runs do not vary, or lack a variant that it is about. Each setting that is
+    in none follows as one like the headline, so that what is said of the whole dataset is said of
+    every run. DatasetError where the experiments have no run.
     """
-    kept = [kept for each in experiments if (kept := _of_held(each, held, benchmark))]
+    kept = list[Experiment]()
+    for each in experiments:
+        runs = tuple(run for run in each.runs if run in held)
+        settings, asked = ({tuple(run.values()) for run in some} for some in (runs, each.runs))
+        has_variants = all(
+            {run[p.name] for run in runs} == {run[p.name] for run in each.runs}
+            for p in benchmark.variants
+        )
+        names = {run.implementation for run in runs}
+        figures = (
+            {**figure, "implementations": [n for n in figure["implementations"] if n in names]}
+            for figure in each.figures
+            if names & {*figure["implementations"]}
+        )
+        if runs and len(settings) >= min(2, len(asked)) and has_variants:
+            own = tuple(name for name in each.implementations if name in names)
+            kept.append(replace(each, runs=runs, implementations=own, figures=tuple(figures)))
     if not any(experiment.sweep for experiment in kept):
         raise DatasetError(
             "the imported folder has none of the runs that the configuration asks for; leave its "
             "experiments and summary out, and they follow from the files"
         )
-    shown = {run for experiment in kept for run in experiment.runs}
-    rest: dict[tuple[Value, ...], list[Run]] = {}
-    for run in sorted({*held} - shown):
-        rest.setdefault(tuple(run.values()), []).append(run)
+    rest = defaultdict[tuple[Value, ...], list[Run]](list)
+    for run in sorted({*held} - {run for experiment in kept for run in experiment.runs}):
+        rest[tuple(run.values())].append(run)
     return kept + [
         Experiment(f"others-{n}", tuple(run.implementation for run in runs), tuple(runs))
         for n, runs in enumerate(rest.values(), start=1)
