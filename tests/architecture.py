@@ -42,7 +42,7 @@ def imported_modules(name: str) -> set[str]:
 SIDES = {
     "benchmarks.model": {"model", "shape", "settings"},
     "benchmarks.measure": {"measure", "gate", "prepared", "busy", "loop"},
-    "measuring.supervise": {"supervise", "devices"},
+    "measuring.supervise": {"supervise"},
 }
 """Packages with a lower and an upper floor: a name for the modules that are on another one."""
 

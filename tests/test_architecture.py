@@ -39,7 +39,7 @@ MEASURED_BY = modules("benchmarks.", *ENDS)
 MEASURING = MEASURED_BY | modules("measuring")
 COMMANDS = modules("checking hw4 compare.bench compare.command compare.interleave compare.targets")
 """What measures without a plan: the commands of kernel authors and homework 4."""
-WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.devices measuring.supervise")}
+WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.supervise")}
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 FLOOR = modules("benchmarks.") - MEASURED_BY
 GROUND = "files runs records devices kernel_sources syntax untrusted labels"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,9 +17,9 @@ from waiting import wait_until
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.checking import command
-from flashlab.checking.command import Grid, grid_of
+from flashlab.checking.command import grid_of
 from flashlab.cli import main
-from flashlab.measuring.devices import is_claimed
+from flashlab.measuring.supervise import is_claimed
 from flashlab.plan.watching import has_ended
 
 KERNEL = """
@@ -140,7 +141,7 @@ def test_the_first_traceback_is_shown_once_under_its_case_and_failures_again_at_
 
 @pytest.fixture
 def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def small(benchmark: Benchmark, device: str) -> Grid:
+    def small(benchmark: Benchmark, device: str) -> Any:
         dtypes, sizes, shapes = grid_of(benchmark, device)
         return dtypes, {**sizes, "head_dim": (32,), "seq_len": (1, 37)}, shapes
 

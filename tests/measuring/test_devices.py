@@ -12,11 +12,11 @@ import pytest
 from planted.calls import another_process
 
 from flashlab import machine
-from flashlab.measuring.devices import claimed, is_claimed
+from flashlab.measuring.supervise import claimed, is_claimed
 
 CODE = """
 import sys
-from flashlab.measuring.devices import claimed
+from flashlab.measuring.supervise import claimed
 with claimed("cpu"):
     print("claimed", flush=True)
     sys.stdin.read()

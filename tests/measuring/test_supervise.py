@@ -16,8 +16,7 @@ from waiting import Clock
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
 from flashlab.measuring import supervise
-from flashlab.measuring.devices import claimed
-from flashlab.measuring.supervise import MeasuringError
+from flashlab.measuring.supervise import MeasuringError, claimed
 from flashlab.plan.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.records import Record
 

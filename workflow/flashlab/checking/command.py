@@ -31,8 +31,7 @@ from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 from flashlab.forks import START_SECONDS, Child, signal_name
-from flashlab.measuring.devices import claimed
-from flashlab.measuring.supervise import identified, job_environment
+from flashlab.measuring.supervise import claimed, identified, job_environment
 from flashlab.usage import UsageError
 
 NOTICE_SECONDS = 2.0
@@ -41,22 +40,12 @@ NOTICE_SECONDS = 2.0
 PASSED = ("ok", "unsupported")
 """The statuses of a kernel that is right, or does not support the case."""
 
-SEQ_LENS = (1, 37, 128, 129, 1000)
-"""Such as fill a kernel's tiles, and such as do not."""
-
 _STEP = re.compile(rb"^def attention\(\s*q\b", re.MULTILINE)
 """The beginning of a step of the ladder; a kernel of attention takes qkv."""
 
 Case = tuple[str, Shape]
 Outcome = Mapping[str, Any]
 """A comparison to make, by dtype and shape, and what came of it (`checking.worker.follow`)."""
-
-Grid = tuple[Sequence[str], dict[str, Sequence[int]], Sequence[str]]
-"""Dtypes, usual sizes by their names, and shapes."""
-
-
-class KernelError(Exception):
-    """A kernel file that has no function to check."""
 
 
 def find_kernel(name: str) -> tuple[Path, Benchmark]:
@@ -125,7 +114,7 @@ def check(
 
     One process does all cases, and another the rest of them where it dies. It is confined to its
     device by `variables` of the environment. The kernel's import and each case may take `timeout_s`
-    seconds. Raises KernelError: the file cannot be imported or has no ``attention``.
+    seconds. Raises ImplementationError: the file cannot be imported or has no ``attention``.
     """
     variables = {**job_environment(), **benchmark.variables.get(device, {}), **variables}
     left = [*cases]
@@ -138,7 +127,7 @@ def check(
                 for name, seconds in (("torch", START_SECONDS), (kernel, timeout_s)):
                     if failed := _answer(child, seconds, trace.name, kernel):
                         said = f"{name} cannot be imported: {failed['message']}".strip()
-                        raise KernelError(f"{said}\n{failed.get('traceback', '')}".strip())
+                        raise ImplementationError(f"{said}\n{failed.get('traceback', '')}".strip())
                 outcome: Outcome = {}
                 while left and not outcome.get("fatal"):
                     outcome = _answer(child, timeout_s, trace.name, kernel)
@@ -147,20 +136,26 @@ def check(
                 child.kill()
 
 
-def grid_of(benchmark: Benchmark, device: str) -> Grid:
+def grid_of(
+    benchmark: Benchmark, device: str
+) -> tuple[Sequence[str], dict[str, Sequence[int]], Sequence[str]]:
     """The dtypes, usual sizes and shapes that a kernel is checked at unless a call names its own.
 
     A size that a shape leaves out takes each of those that are usual. A step of the ladder takes
     heads as further batches, and a simulator of it is slow.
     """
-    sizes: dict[str, Sequence[int]] = {"batch_size": (2,), "seq_len": SEQ_LENS}
+    # Such lengths as fill a kernel's tiles, and such as do not.
+    sizes = dict[str, Sequence[int]](batch_size=(2,), seq_len=(1, 37, 128, 129, 1000))
     if benchmark is LADDER:
-        sizes |= {} if device == "cuda" else {"seq_len": (1, 16, 33)}
-        return ("float32",), {**sizes, "num_heads": (1,), "head_dim": (32, 64)}, ("full",)
-    first = "float16" if device == "cuda" else "float32"
-    shapes = ("B2", "B5,N129,H12,D64", "N129,H12,KV3,D64", "N129,H12,KV1,D64")
+        lengths = {} if device == "cuda" else {"seq_len": (1, 16, 33)}
+        return (
+            ("float32",),
+            {**sizes, **lengths, "num_heads": (1,), "head_dim": (32, 64)},
+            ("full",),
+        )
     sizes |= {"num_heads": (3,), "head_dim": (32, 64, 128, 256)}
-    return (first, "bfloat16"), sizes, shapes
+    shapes = ("B2", "B5,N129,H12,D64", "N129,H12,KV3,D64", "N129,H12,KV1,D64")
+    return ("float16" if device == "cuda" else "float32", "bfloat16"), sizes, shapes
 
 
 def _cases(

@@ -20,7 +20,7 @@ from flashlab.analysis.experiment import chosen_metrics
 from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
-from flashlab.measuring.devices import is_claimed
+from flashlab.measuring.supervise import is_claimed
 from flashlab.numbers import measured, range_of
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.make import DATA, LOCAL
