@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 
@@ -25,13 +26,9 @@ BATCH_DEVIATION = 0.01
 class World:
     """A planted bench: a true ratio of times, and its disturbances.
 
-    Attributes:
-        name: the row's name in the table.
-        ratio: of the second implementation's time to the first's.
-        process_deviation: of the logarithm of a process's own offset, for each implementation.
-        dependence: autocorrelation of neighbouring pairs.
-        state_step: by how much a state of the clock raises the times of both; each state lasts for
-            `state_batches` batches on average.
+    Processes have offsets of their own with a standard deviation of the logarithm, neighbouring
+    pairs an autocorrelation, and a state of the clock, which lasts for 20 batches on average,
+    raises the times of both by a step.
     """
 
     name: str
@@ -39,25 +36,18 @@ class World:
     process_deviation: float = 0.003
     dependence: float = 0.0
     state_step: float = 0.0
-    state_batches: float = 20.0
-
-
-def _noise(world: World, pairs: int, generator: np.random.Generator) -> np.ndarray:
-    """Of each batch of both implementations in turns, (pairs, 2)."""
-    fresh = generator.normal(0, BATCH_DEVIATION, (pairs, 2))
-    for i in range(1, pairs):
-        own = np.sqrt(1 - world.dependence**2) * fresh[i]
-        fresh[i] = world.dependence * fresh[i - 1] + own
-    switches = generator.random(2 * pairs) < 1 / world.state_batches
-    states = np.cumsum(switches) % 2 * np.log1p(world.state_step)
-    return fresh + states.reshape(pairs, 2)
 
 
 def planted_ratios(world: World, generator: np.random.Generator) -> list[list[float]]:
     """The ratios of neighbouring batches of every process."""
     processes = []
     for pairs in PAIRS:
-        noise = _noise(world, pairs, generator)
+        noise = generator.normal(0, BATCH_DEVIATION, (pairs, 2))
+        for i in range(1, pairs):
+            own = np.sqrt(1 - world.dependence**2) * noise[i]
+            noise[i] = world.dependence * noise[i - 1] + own
+        switches = np.cumsum(generator.random(2 * pairs) < 1 / 20) % 2
+        noise += (switches * np.log1p(world.state_step)).reshape(pairs, 2)
         noise[1::2] = noise[1::2, ::-1]  # every second pair is measured in reverse order
         own, other = generator.normal(0, world.process_deviation, 2)
         logs = np.log(world.ratio) + own - other + noise[:, 1] - noise[:, 0]
@@ -65,27 +55,17 @@ def planted_ratios(world: World, generator: np.random.Generator) -> list[list[fl
     return processes
 
 
-@dataclass(frozen=True)
-class Score:
-    """Verdicts of many benches: after the first process, at the end, and at any look."""
-
-    first: Counter[str]
-    final: Counter[str]
-    ever: Counter[str]
-
-
-def score(world: World, margin: float, benches: int, seed: int = 0) -> Score:
-    """The verdicts of so many benches in a world."""
-    generator = np.random.default_rng(seed)
-    first, final, ever = Counter[str](), Counter[str](), Counter[str]()
+def score(world: World, margin: float, benches: int) -> dict[str, Counter[str]]:
+    """The verdicts of so many benches: after the ``first`` process, ``final``, and ``ever``."""
+    generator = np.random.default_rng(0)
+    counts = {when: Counter[str]() for when in ("first", "final", "ever")}
     for _ in range(benches):
         ratios = planted_ratios(world, generator)
         looks = (look_at(ratios[:count], PASS, margin) for count in range(1, PROCESSES + 1))
         verdicts = [look["verdict"] for look in looks]
-        first[verdicts[0]] += 1
-        final[verdicts[-1]] += 1
-        ever.update(set(verdicts))
-    return Score(first, final, ever)
+        for when, of in (("first", verdicts[:1]), ("final", verdicts[-1:]), ("ever", {*verdicts})):
+            counts[when].update(of)
+    return counts
 
 
 DISTURBANCES = (
@@ -99,16 +79,11 @@ DISTURBANCES = (
 
 def main(benches: int = 1000) -> None:
     """Print what docs/comparing.md says, in full."""
-    for margin, ratios in ((0.05, (1.0, 1.1, 1 / 1.1)), (0.01, (1.0, 1.02))):
-        for ratio in ratios:
-            print(f"\nmargin {margin:.0%}, true ratio {ratio:.3f}")
-            for disturbance in DISTURBANCES:
-                world = World(ratio=ratio, **disturbance)
-                found = score(world, margin, benches)
-                for what in ("first", "final", "ever"):
-                    counts = getattr(found, what)
-                    cells = [f"{v} {counts[v] / benches:.2%}" for v in sorted(counts)]
-                    print(f"{world.name:40} {what:6} {', '.join(cells)}", flush=True)
+    planted = ((0.05, 1.0), (0.05, 1.1), (0.05, 1 / 1.1), (0.01, 1.0), (0.01, 1.02))
+    for (margin, ratio), disturbance in itertools.product(planted, DISTURBANCES):
+        print(f"\nmargin {margin:.0%}, true ratio {ratio:.3f}: {disturbance['name']}")
+        for when, counts in score(World(ratio=ratio, **disturbance), margin, benches).items():
+            print(when, ", ".join(f"{v} {counts[v] / benches:.2%}" for v in sorted(counts)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import random
 import statistics
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from planted.records import plain_record
 
@@ -24,17 +26,10 @@ Recording = dict[Run, list[Record]]
 SIZES = (256, 1024, 4096, 8192)
 
 
-def runs(
-    sizes: Sequence[int] = SIZES,
-    masks: Sequence[bool] = (False,),
-    implementation: str = "Flash2",
-) -> list[Run]:
-    """A run at each sequence length and mask."""
-    return [
-        attention_run(implementation, Shape(1, size, 8, 512, causal), "float16", "cuda")
-        for size in sizes
-        for causal in masks
-    ]
+def runs(sizes: Sequence[int] = SIZES, implementation: str = "Flash2") -> list[Run]:
+    """A run at each sequence length."""
+    shapes = [Shape(1, size, 8, 512, False) for size in sizes]
+    return [attention_run(implementation, shape, "float16", "cuda") for shape in shapes]
 
 
 def record(
@@ -57,11 +52,8 @@ def record(
         return Measurement(statistics.median(samples), samples, "interval")
 
     def one(run: Run, process: int) -> Record:
-        metrics = {
-            "forward_time": timed(1.0 * factor(run)),
-            "backward_time": timed(2.5),
-            "peak_memory": Measurement(peak),
-        }
+        metrics = {"forward_time": timed(factor(run)), "backward_time": timed(2.5)}
+        metrics["peak_memory"] = Measurement(peak)
         digests = {"implementation_digest": "a" * 64, "measuring_digest": "b" * 64}
         started = f"2026-01-02T03:04:{seed % 60:02}+00:00"
         sources = {"process": process, **digests}
@@ -70,20 +62,24 @@ def record(
     return {run: [one(run, process) for process in range(processes)] for run in measured}
 
 
-def git(folder: Path, *arguments: str) -> str:
-    """The output of git in a folder, with a committer set."""
+def changed(recording: Recording, change: Callable[[Record], dict[str, Any]]) -> Recording:
+    """A recording with some fields of each record changed."""
+    return {run: [replace(r, **change(r)) for r in of] for run, of in recording.items()}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """A call of git in a folder, with a committer set."""
     author = ("-c", "user.name=N", "-c", "user.email=e@example.org")
     command = ["git", "-C", str(folder), *author, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def keep(folder: Path, records: Iterable[Record]) -> list[Path]:
     """Write records into a folder; the path of each."""
-    paths = []
-    for each in records:
-        paths.append(folder / f"{each.run.slug}-{each.process}-{each.started}.json")
-        write_record(paths[-1], each)
-    return paths
+    named = {folder / f"{r.run.slug}-{r.process}-{r.started}.json": r for r in records}
+    for path, each in named.items():
+        write_record(path, each)
+    return [*named]
 
 
 def side_of(folder: Path, recording: Recording) -> Side:

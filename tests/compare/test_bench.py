@@ -56,27 +56,6 @@ def attention(qkv, causal):
         calls.write(f"{os.getpid()} {VERSION} {begin} {time.monotonic_ns()}\\n")
     return out * SCALE
 """
-SHAPE = "B1,N64,H2,D16,causal"
-
-
-class Call(NamedTuple):
-    """A call of a kernel: in which process, of which version, its begin and its end (ns)."""
-
-    process: int
-    version: str
-    begin: int
-    end: int
-
-
-class Bench(NamedTuple):
-    """A bench that has ended: its status, what it printed and wrote, and the kernels' calls."""
-
-    status: int
-    printed: str
-    document: dict[str, Any]
-    calls: list[Call]
-
-
 KEPT = """
 kept = {}
 
@@ -88,6 +67,20 @@ def attention(qkv, causal):
     return kept[key] * 1.0
 """
 """Keeps its answers."""
+
+SHAPE = "B1,N64,H2,D16,causal"
+
+
+class Bench(NamedTuple):
+    """A bench that has ended: its status, what it printed and wrote, and the kernels' calls.
+
+    Of a call these are its process and its version, its begin and its end (ns).
+    """
+
+    status: int
+    printed: str
+    document: dict[str, Any]
+    calls: list[tuple[str, str, int, int]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -101,26 +94,11 @@ def temporary() -> Iterator[Path]:
         yield Path(folder)
 
 
-def servers(temporary: Path) -> set[psutil.Process]:
-    """The servers in a folder; their forks, which look like them, lead no session."""
-    found = set()
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            named = process.cmdline()[3:4]
-            if named and Path(named[0]).parent.parent == temporary:
-                found |= {process} if os.getsid(process.pid) == process.pid else set()
-    return found
-
-
-def kernel(scale: float) -> str:
-    return f"SCALE = {scale}\n{KERNEL}"
-
-
-def start(root: Path, folder: Path, python: str, *arguments: str) -> subprocess.Popen[str]:
+def start(root: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """`python -m flashlab bench` with these arguments, running."""
     own = {"PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
     return subprocess.Popen(
-        [python, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE],
+        [sys.executable, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE],
         cwd=folder,
         env={**os.environ, **own},
         stdout=subprocess.PIPE,
@@ -133,44 +111,44 @@ def start(root: Path, folder: Path, python: str, *arguments: str) -> subprocess.
 
 @pytest.fixture(scope="module")
 def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
+    """A kernel, itself at a revision when what it imports was far slower, and two wrong ones."""
     folder = tmp_path_factory.mktemp("bench")
-    pace = folder / "kernels" / "lib" / "pace.py"
+    kernels, pace = folder / "kernels", folder / "kernels" / "lib" / "pace.py"
     pace.parent.mkdir(parents=True)
-    (folder / "kernels" / "mine.py").write_text(kernel(1.0))
+    (kernels / "mine.py").write_text(f"SCALE = 1.0\n{KERNEL}")
     git(folder, "init")
     for version, pause in (("then", 0.02), ("now", 0)):
         pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, {pause}\n")
         git(folder, "add", "kernels")
         git(folder, "commit", "-m", f"Pause as {version}")
-    (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
-    keeping = kernel(1.0).replace("def attention(", "def computed(") + KEPT
-    (folder / "kernels" / "keeping.py").write_text(keeping)
+    (kernels / "wrong.py").write_text(f"SCALE = 2.0\n{KERNEL}")
+    keeping = KERNEL.replace("def attention(", "def computed(") + KEPT
+    (kernels / "keeping.py").write_text(f"SCALE = 1.0\n{keeping}")
     names = ("mine.py", "HEAD~1:kernels/mine.py", "wrong.py", "keeping.py")
     targets = [name if ":" in name else f"kernels/{name}" for name in names]
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
-    ended = start(root, folder, sys.executable, *targets, *order)
+    ended = start(root, folder, *targets, *order)
     printed, _ = ended.communicate()
-    calls = [
-        Call(int(process), version, int(begin), int(end))
-        for process, version, begin, end in map(
-            str.split, (folder / "calls").read_text().splitlines()
-        )
-    ]
+    lines = (line.split() for line in (folder / "calls").read_text().splitlines())
+    calls = [(process, version, int(begin), int(end)) for process, version, begin, end in lines]
     return Bench(ended.returncode, printed, read_json(folder / "said.json"), calls)
 
 
-def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
-    processes = {(call.version, call.process) for call in bench.calls}
-    # Four of each, and one of the kernel that is wrong; the kernel's own file never changed.
+def test_a_revision_is_measured_with_what_it_imported_then_and_never_at_once(bench: Bench) -> None:
+    processes = {(version, process) for process, version, *_ in bench.calls}
+    # Four of each, and one of each kernel that is wrong; the kernel's own file never changed.
     assert Counter(version for version, _ in processes) == {"then": 4, "now": 4 + 2}
+    times = [time for *_, begin, end in bench.calls for time in (begin, end)]
+    assert times == sorted(times)
+    turns = [process for process, _ in itertools.groupby(process for process, *_ in bench.calls)]
+    assert len(turns) >= 4 * 10  # at least ten batches in each process
 
 
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
     mine, then, wrong, keeping = bench.document["rows"]
     assert (bench.document["benchmark"], mine["shape"]) == ("attention", SHAPE)
-    assert [row["status"] for row in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
-    assert keeping["status"] == "incorrect"
+    statuses = [row["status"] for row in (mine, then, wrong, keeping)]
+    assert statuses == ["ok", "ok", "incorrect", "incorrect"]
     assert "wrong after" in keeping["message"] or "keeps its answers" in keeping["message"]
     assert (then["pass"], then["verdict"], then["final"]) == ("forward", "slower", True)
     assert "HEAD~1:kernels/mine.py forward slower? " in bench.printed
@@ -190,12 +168,10 @@ def candidate(label: str, cls: type[Candidate] = Candidate) -> Candidate:
 
 def planted(**milliseconds: float) -> list[Candidate]:
     """Candidates that were measured in all processes, by the times of their forward passes."""
-    measured = []
-    for label, forward in milliseconds.items():
-        times = {"forward_time": forward, "backward_time": 6.0}
-        measured.append(candidate(label))
-        for name, each in times.items():
-            measured[-1].batches[name] = [[[each * 1e-3] * 3] * 20] * PROCESSES
+    measured = [candidate(label) for label in milliseconds]
+    for each, forward in zip(measured, milliseconds.values(), strict=True):
+        for name, time in {"forward_time": forward, "backward_time": 6.0}.items():
+            each.batches[name] = [[[time * 1e-3] * 3] * 20] * PROCESSES
     return measured
 
 
@@ -218,9 +194,8 @@ def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() ->
 
 
 def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing() -> None:
-    candidates = planted(First=2.0, mine=2.5)
     # The first one's forward alone is at over 150%.
-    described = describe(candidates, [*PASSES], 0.05, 0.134 / 1.501)
+    described = describe(planted(First=2.0, mine=2.5), [*PASSES], 0.05, 0.134 / 1.501)
     assert [row["verdict"] for row in described[2:]] == ["implausible", "equal"]
     text = table(described, "of ceiling")
     assert "First: forward at 150% of ceiling, which this device cannot do" in text
@@ -256,25 +231,6 @@ def test_times_are_held_against_the_clock_of_who_waits_however_busy_the_machine_
     assert refused
 
 
-def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
-    hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
-    (tmp_path / "hangs.py").write_text(hanging)
-    ended = start(root, tmp_path, sys.executable, "hangs.py", "--timeout", "2")
-    printed, _ = ended.communicate()
-    assert ended.returncode == 1
-    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in printed
-
-
-def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench) -> None:
-    times = [time for call in bench.calls for time in (call.begin, call.end)]
-    assert times == sorted(times)
-    processes = [call.process for call in bench.calls]
-    turns = [process for process, _ in itertools.groupby(processes)]
-    # Two implementations in four processes each, at least ten batches of each; two that were wrong.
-    assert len(set(processes)) == 2 * 4 + 2
-    assert len(turns) >= 4 * 10
-
-
 class Standing(Candidate):
     """One whose process is none, and which writes down whose turn it is."""
 
@@ -298,7 +254,6 @@ def test_a_size_that_is_left_out_and_heads_that_share_keys_are_part_of_a_shape()
     assert (found[0].head_dim, found[1].head_dim) == (16, usual.head_dim)
 
 
-SHORT = ("mine.py", "--pass", "forward", "--seconds", "0.1")
 HANGS = """
 import os, time
 from pathlib import Path
@@ -311,18 +266,32 @@ def attention(qkv, causal):
 """
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
-def test_a_bench_that_is_ended_takes_its_processes_with_it(
-    root: Path, tmp_path: Path, temporary: Path, name: str
+def servers(temporary: Path) -> set[psutil.Process]:
+    """The servers in a folder; their forks, which look like them, lead no session."""
+    found = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            named = process.cmdline()[3:4]
+            if named and Path(named[0]).parent.parent == temporary:
+                found |= {process} if os.getsid(process.pid) == process.pid else set()
+    return found
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL", None])
+def test_a_kernel_that_hangs_ends_at_its_limit_or_with_its_bench_with_all_that_it_started(
+    root: Path, tmp_path: Path, temporary: Path, name: str | None
 ) -> None:
     hangs = tmp_path / "pid"
     (tmp_path / "mine.py").write_text(HANGS)
-    with start(root, tmp_path, sys.executable, *SHORT) as ended:
+    with start(root, tmp_path, "mine.py", "--timeout", "60" if name else "2") as ended:
         wait_until(hangs.exists, "the kernel's call")
         measuring = psutil.Process(int(hangs.read_text()))
-        ended.send_signal(signal.Signals[name])
-        assert ended.wait(PATIENCE) != 0
+        if name:
+            ended.send_signal(signal.Signals[name])
+        printed, _ = ended.communicate(timeout=PATIENCE)
         wait_until(lambda: has_ended(measuring), "the end of the measuring process")
+    said = "mine.py: timed out after 2 s; --timeout SECONDS allows more"
+    assert ended.returncode != 0 and (said in printed) == (name is None)
     wait_until(lambda: not servers(temporary), "the end of its server")
 
 
@@ -348,6 +317,8 @@ def test_a_file_that_is_saved_while_it_is_measured_is_refused(
         (["HEAD:no_such.py"], "there is no file no_such.py at HEAD"),
         (["no-such:flash2.py"], "git: Not a valid object name no-such"),
         (["Flash2", "--shape", "N0"], "the form is"),
+        # Refused before anything is measured.
+        (["Flash2", "--json", "no/said.json"], "argument --json: the folder no does not exist"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_message(
@@ -360,15 +331,4 @@ def test_a_mistake_on_the_command_line_is_one_message(
     with pytest.raises(SystemExit) as ended:
         sys.exit(main(["bench", *arguments]))
     assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
-
-
-def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervise, "start_server", None)  # nothing is begun
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", "Pytorch", "SdpaMath", "--json", "missing/said.json"])
-    assert ended.value.code == 2
-    assert "argument --json: the folder missing does not exist" in capsys.readouterr().err
+    assert message in capsys.readouterr().err.splitlines()[-1]

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
-from compare.recordings import Recording, compared_of, record, runs
+from compare.recordings import Recording, changed, compared_of, record, runs
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.compare.comparison import compare_ceilings, to_json
 from flashlab.compare.report import as_text, report_of
+from flashlab.records import Record
 from flashlab.story.compare import Compared
 
 
-def text_of(document: Compared) -> str:
-    return as_text(report_of(document, ("en",), Path()), "en", markdown=False)
+def text_of(c: Compared) -> str:
+    return as_text(report_of(c, ("en",), Path()), "en", markdown=False)
 
 
-def single(document: Compared, metric: str = "forward_time") -> pd.DataFrame:
-    table = document.table
-    of_runs = table[(table.compared == DATASET) & table["shape"].notna()]
+def single(c: Compared, metric: str = "forward_time") -> pd.DataFrame:
+    of_runs = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
     return of_runs[of_runs.metric == metric]
 
 
@@ -32,25 +33,24 @@ def test_a_row_has_the_columns_of_comparisons_csv_and_the_second_side_over_the_f
     tmp_path: Path,
 ) -> None:
     one, other = record(runs([256]), 1), record(runs([256]), 2, factor=lambda _: 2.0, peak=20.0)
-    document = compared_of(tmp_path, one, other)
-    assert [*document.table.columns[: len(COLUMNS)]] == [*COLUMNS]
-    memory = single(document, "peak_memory").iloc[0]
+    c = compared_of(tmp_path, one, other)
+    assert [*c.table.columns[: len(COLUMNS)]] == [*COLUMNS]
+    memory, time = single(c, "peak_memory").iloc[0], single(c).iloc[0]
     assert (memory.subject, memory.reference, memory.compared) == ("after", "before", DATASET)
-    ends = (memory.ratio, memory.low, memory.high, memory.verdict)
-    assert ends == (2.0, 2.0, 2.0, "above")
+    assert (memory.ratio, memory.low, memory.high, memory.verdict) == (2.0, 2.0, 2.0, "above")
     assert (memory.reference_median, memory.subject_median, memory.processes) == (10, 20, "3 3")
-    time = single(document).iloc[0]
     assert time.low < time.ratio < time.high and time.ratio == pytest.approx(2, rel=0.05)
 
 
 def test_exact_values_that_differ_between_processes_have_the_range_of_their_ratios(
     tmp_path: Path,
 ) -> None:
-    one, other = record(runs([256]), 1), record(runs([256]), 2)
-    (run,) = other
-    for place, (each, peak) in enumerate(zip(other[run], (10.0, 20.0, 10.0), strict=True)):
-        metric = replace(each.metrics["peak_memory"], value=peak)
-        other[run][place] = replace(each, metrics={**each.metrics, "peak_memory": metric})
+    def differing(each: Record) -> dict[str, Any]:
+        value = (10.0, 20.0, 10.0)[each.process]
+        memory = replace(each.metrics["peak_memory"], value=value)
+        return {"metrics": {**each.metrics, "peak_memory": memory}}
+
+    one, other = record(runs([256]), 1), changed(record(runs([256]), 2), differing)
     memory = single(compared_of(tmp_path, one, other), "peak_memory").iloc[0]
     ends = (memory.ratio, memory.low, memory.high, memory.verdict)
     assert ends == (2.0, 1.0, 2.0, "inconclusive")
@@ -68,19 +68,18 @@ def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
 
 def test_the_same_records_on_both_sides_are_equal_whatever_their_noise(tmp_path: Path) -> None:
     one = record(runs(), 1, processes=1, spread=0.1)
-    document = compared_of(tmp_path, one, one)
+    c = compared_of(tmp_path, one, one)
     for metric in ("forward_time", "forward_backward_time"):
-        assert Counter(single(document, metric).verdict) == {"equal": 4}
+        assert Counter(single(c, metric).verdict) == {"equal": 4}
 
 
-def of_three(seed: int, first: float, second: float) -> Recording:
+def of_three(seed: int, *milliseconds: float) -> Recording:
     """Three implementations at one setting, whose forward passes take this many ms."""
-    planted = (("Flash2", first), ("Flash4", second), ("Pytorch", 3.0))
-    sides = [
-        record(runs([256], implementation=name), n, spread=0.002, factor=lambda _, f=ms: f)
-        for n, (name, ms) in enumerate(planted, start=seed)
-    ]
-    return sides[0] | sides[1] | sides[2]
+    found: Recording = {}
+    names = zip(("Flash2", "Flash4", "Pytorch"), (*milliseconds, 3.0), strict=True)
+    for n, (name, ms) in enumerate(names, start=seed):
+        found |= record(runs([256], name), n, spread=0.002, factor=lambda _, ms=ms: ms)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -95,64 +94,58 @@ def of_three(seed: int, first: float, second: float) -> Recording:
 def test_the_fastest_is_told_where_both_sides_decide_on_one(
     after: tuple[float, float], said: str, tmp_path: Path
 ) -> None:
-    document = compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after))
-    assert said in text_of(document)
+    assert said in text_of(compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after)))
 
 
-def test_circumstances_count_the_processes_and_gpus_of_what_is_compared(tmp_path: Path) -> None:
-    one = record(runs(), 1, processes=2)
-    other = record(runs(), 2) | record(runs([512]), 2, processes=5)
-    for cards, driver, side in ((1, None, one), (2, "2", other)):
-        for run, records in side.items():
-            side[run] = [
-                replace(r, environment={**r.environment, "gpu_uuid": gpu, "driver": driver})
-                for r in records
-                if (gpu := f"GPU-{r.process % cards}")
-            ]
-    document = compared_of(tmp_path, one, other)
-    rows = [row for row in document.about["environments"] if row["verdict"] != "agrees"]
-    assert {row["field"]: (row["one"], row["other"], row["verdict"]) for row in rows} == {
-        "gpus": (["1"], ["2"], "differs"),
-        "processes": (["2"], ["3"], "differs"),
-        "driver": ([], ["2"], "unstated"),
-    }
+def test_circumstances_are_of_what_is_compared_and_tell_what_of_a_protocol_differs(
+    tmp_path: Path,
+) -> None:
+    def on(cards: int, driver: str | None, seconds: int) -> Any:
+        protocol = {"name": "sampled", "max_seconds": seconds, "corpus": {"seed": 0}}
+        return lambda r: {
+            "environment": {
+                **{**r.environment, "gpu_uuid": f"GPU-{r.process % cards}", "driver": driver}
+            },
+            "protocol": protocol,
+        }
 
-
-def test_of_protocols_their_names_are_told_and_what_differs_of_them(tmp_path: Path) -> None:
-    one, other = record(runs(), 1), record(runs(), 2)
-    for side, seconds in ((one, 1), (other, 2)):
-        for run, records in side.items():
-            protocol = {"name": "sampled", "max_seconds": seconds, "corpus": {"seed": 0}}
-            side[run] = [replace(each, protocol=protocol) for each in records]
+    one = changed(record(runs(), 1, processes=2), on(1, None, 1))
+    further = record(runs([512]), 2, processes=5)  # that the first side does not have
+    other = changed(record(runs(), 2) | further, on(2, "2", 2))
     rows = compared_of(tmp_path, one, other).about["environments"]
-    (row,) = (row for row in rows if row["field"] == "protocol")
-    assert (row["one"], row["other"]) == (["sampled, max_seconds 1"], ["sampled, max_seconds 2"])
+    told = {r["field"]: (r["one"], r["other"]) for r in rows if r["verdict"] != "agrees"}
+    assert told == {
+        "gpus": (["1"], ["2"]),
+        "processes": (["2"], ["3"]),
+        "driver": ([], ["2"]),
+        "protocol": (["sampled, max_seconds 1"], ["sampled, max_seconds 2"]),
+    }
+    assert {r["field"] for r in rows if r["verdict"] == "unstated"} == {"driver"}
 
 
 def test_the_ceilings_of_both_devices_stand_beside_each_other() -> None:
     both = []
-    for milliseconds in (2.0, 1.0):
-        calls = {"time(s)": milliseconds / 1e3, "samples": [milliseconds / 1e3] * 30}
+    for seconds in (2e-3, 1e-3):
+        calls = {"time(s)": seconds, "samples": [seconds] * 30}
         product = {"float16": {**calls, "size": 1000}}
         about = {"device": "cuda", "environment": {}, "matrix_product": product}
         both.append(read_ceilings({**about, "copy": {**calls, "bytes": 10**9}}))
-    copied, multiplied = compare_ceilings(both, {"float16"})
+    found = compare_ceilings(both, {"float16"})
+    near = pytest.approx
     steady = {"sustained": [None, None]}
-    near = [pytest.approx(value) for value in (1000, 2000, 1, 2)]
-    assert copied == {"what": "copy", "one": near[0], "other": near[1], **steady}
-    assert multiplied == {"what": "float16", "one": near[2], "other": near[3], **steady}
+    assert found == [
+        {"what": "copy", "one": near(1000), "other": near(2000), **steady},
+        {"what": "float16", "one": near(1), "other": near(2), **steady},
+    ]
     assert compare_ceilings([both[0], None], {"float16"}) == []
 
 
 def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: Path) -> None:
-    one, other = (record(runs([256]), seed) for seed in (1, 2))
-    for side in (one, other):
-        for run, records in side.items():
-            failed = {"status": "incorrect", "message": "wrong", "metrics": {}}
-            side[run] = [replace(each, **failed) for each in records]
-    compared = compared_of(tmp_path, one, other)
-    assert to_json(compared)["comparisons"] == []
-    said = text_of(compared)
+    failed = {"status": "incorrect", "message": "wrong", "metrics": {}}
+    one, other = (changed(record(runs([256]), seed), lambda _: failed) for seed in (1, 2))
+    c = compared_of(tmp_path, one, other)
+    assert to_json(c)["comparisons"] == []
+    said = text_of(c)
     assert said.startswith("Comparison of before and after\n")
     assert "\nNo run has a time on both sides.\n" in said
     assert "Flash2 has no result at B1 N256 H8 E512 full on either side (wrong results)." in said
