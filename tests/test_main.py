@@ -51,6 +51,14 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_json_py_in_the_folder_is_none_of_pythons(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("1 / 0")
+    command = [sys.executable, "-m", "flashlab", "clean"]
+    env = {**os.environ, "PYTHONPATH": str(root / "workflow")}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout == "There is nothing to delete.\n", done.stderr
+
+
 def test_a_command_whose_reader_has_left_ends_quietly(tmp_path: Path, root: Path) -> None:
     tmp_path.joinpath("Snakefile").touch()
     call = subprocess.Popen(

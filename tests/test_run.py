@@ -31,11 +31,11 @@ case "$*" in
 *"-m pip"*) sleep "${{PIP_SECONDS:-0}}"
     while [ -e "${{PIP_HELD:-}}" ]; do sleep 0.02; done
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
-*"-m flashlab.plan.freezing"*) shift 2; echo record; for a; do echo "<$a>"; done ;;
-*"-m flashlab.terminal"*) shift 2; echo snakemake; for a; do echo "<$a>"; done ;;
+*"-m flashlab.plan.freezing"*) shift 3; echo record; for a; do echo "<$a>"; done ;;
+*"-m flashlab.terminal"*) shift 3; echo snakemake; for a; do echo "<$a>"; done ;;
 *tests/programs.py) echo "${{LACKING:-}}" ;;
-*"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done; [ -z "${{TESTS_FAIL:-}}" ] ;;
-*"-m flashlab"*) shift 2; echo flashlab; for a; do echo "<$a>"; done ;;
+*"-m pytest"*) shift 3; echo pytest; for a; do echo "<$a>"; done; [ -z "${{TESTS_FAIL:-}}" ] ;;
+*"-m flashlab"*) shift 3; echo flashlab; for a; do echo "<$a>"; done ;;
 *sysconfig*) mkdir -p .venv/site && echo .venv/site ;;
 *ctypes*) [ -e "$LIBRARIES" ] ;;
 *"envs/install_flash_attn.py"*) [ "${{FLASH_ATTN:-}}" != fails ] ;;

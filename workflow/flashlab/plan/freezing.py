@@ -263,7 +263,7 @@ def has_result(path: Path) -> bool:
 def _freeze(part: str, files: Sequence[Path], arguments: Sequence[str]) -> int:
     """Freeze a part with Snakemake, which ends when this process does; its status."""
     cards = len(machine.gpus())
-    command = [sys.executable, "-m", "flashlab.terminal", "freeze", "--logger=flashlab"]
+    command = [sys.executable, "-P", "-m", "flashlab.terminal", "freeze", "--logger=flashlab"]
     command += ["--cores", str(2 * cards or 1), *([f"--resources=gpu={cards}"] if cards else [])]
     command += ["--configfile", str(PARTS / f"{part}.yaml"), *map(str, files), *arguments]
     print(f"\n{part}:", flush=True)
