@@ -53,6 +53,7 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
 
 def test_a_json_py_in_the_folder_is_none_of_pythons(root: Path, tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("1 / 0")
+    (tmp_path / "Snakefile").touch()
     command = [sys.executable, "-m", "flashlab", "clean"]
     env = {**os.environ, "PYTHONPATH": str(root / "workflow")}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
