@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from planted.course import memory_of, result_of, row_of, write_rows
 from planted.folders import (
@@ -91,6 +91,7 @@ def swept(folder: Path) -> dict[str, Any]:
 # Any lab, by any names
 
 
+@example(seed=0, scheme="a folder an implementation", happening="exchanged")
 @given(st.integers(0, 10**6), st.sampled_from(sorted(SCHEMES)), st.sampled_from(HAPPENINGS))
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -58,7 +58,7 @@ def _takers(shape: Shape, memory: int) -> Iterator[str]:
 
 @lru_cache(65536)
 def _of_product(product: float, error: float, memory: int, causal: bool) -> tuple[Option, ...]:
-    """Every run with B·H·N²·d = `product`, within a relative error, that takes `memory` bytes."""
+    """Every run with B·H·N²·d = `product`, within an `error`, that takes `memory` bytes."""
     import numpy as np  # calls that import no folder do not wait for it
 
     found: list[Option] = []
@@ -341,6 +341,22 @@ def _agree_in_pairs(files: Sequence[File]) -> None:
                 file.options, changed = paired, True
 
 
+def _doubt_strangers(files: Sequence[File]) -> None:
+    """Open the files that by a part of their names stand alone, and without it among the others.
+
+    Such as two whose names were exchanged: ``bs4`` can be of B 4 at twice the length with a mask.
+    """
+    bases = _best_bases(files)
+    for file in files if len(bases) == 1 else ():
+        hints = file.result.hinted.keys() & {*SIZES}
+        if len(file.options) == 1 and 0 < len(hints) < len(SIZES):
+            shapes = file.options[0][1], *bases  # of which the heads alone may differ
+            own, base = ((s.batch_size, s.seq_len, s.head_dim) for s in shapes)
+            others = File(file.result, [], options=matching(file.possible, file.result.said))
+            if own != base and not _near(bases, file) and _near(bases, others):
+                file.options, file.is_open = [], True
+
+
 def _settle(files: Sequence[File]) -> None:
     """Leave each file the options that the folder allows: near the base that most files are near.
 
@@ -362,6 +378,7 @@ def _settle(files: Sequence[File]) -> None:
             file.unassumed = every if len(chosen) < len(level) else file.unassumed
         left = others if len(others) < len(left) else []
     _agree_in_pairs(settled)
+    _doubt_strangers(files)
 
 
 def assign(files: list[File]) -> list[File]:

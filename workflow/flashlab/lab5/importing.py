@@ -172,28 +172,15 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
                 name: Measurement(value, stopped=None if name == "peak_memory" else "count")
                 for name, value in entry["metrics"].items()
             }
-            nothing: dict[str, Any] = {"gate": None, "warnings": (), "environment": {}}
-            taken = datetime.fromtimestamp(source.stat().st_mtime, UTC)
-            record = Record(
-                benchmark=entry["benchmark"],
-                run=Run.of(ATTENTION, entry["run"]),
-                status=entry["status"],
-                message=None if metrics else f"declared in {entry['path']}",
-                protocol=entry["protocol"],
-                metrics=metrics,
-                started=taken.isoformat(timespec="seconds"),
-                sources={},
-                **nothing,
-            )
-        imported = {"code": "imported", "remarks": entry["remarks"]}
-        seen = {"device_name": entry["device_name"], "imported": True}
-        of = {"file": entry["file"], "file_sha256": entry["sha256"], "process": entry["process"]}
-        complete = replace(
-            record,
-            warnings=(*record.warnings, imported),
-            environment={**record.environment, **seen},
-            sources={**record.sources, **of},
-        )
+            of = entry["benchmark"], Run.of(ATTENTION, entry["run"]), entry["status"]
+            why, protocol = None if metrics else f"declared in {entry['path']}", entry["protocol"]
+            at = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
+            record = Record(*of, why, protocol, metrics, None, (), {}, {}, at)
+        warnings = (*record.warnings, {"code": "imported", "remarks": entry["remarks"]})
+        environment = {**record.environment, "device_name": entry["device_name"], "imported": True}
+        sources = {"file": entry["file"], "file_sha256": entry["sha256"]}
+        sources = {**record.sources, **sources, "process": entry["process"]}
+        complete = replace(record, warnings=warnings, environment=environment, sources=sources)
         write_record(output, complete)
     except (UnsoundFileError, RecordError) as error:
         raise FolderError(f"{source}: {error}") from error

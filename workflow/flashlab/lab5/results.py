@@ -147,7 +147,7 @@ def _rounding(values: Sequence[float]) -> float:
 
 
 def _error(seconds: Sequence[float], rates: Sequence[float]) -> float:
-    """The relative error of rate × time that rounding explains; `EXACT` where all of them agree."""
+    """The relative error of rate × time that rounding explains; `EXACT` where all agree."""
     each = zip(seconds, rates, RATIOS.values(), strict=True)
     flops, total = [time * rate / ratio for time, rate, ratio in each], sum(seconds[:2])
     if max(flops) - min(flops) <= EXACT * max(flops) and abs(total - seconds[2]) <= EXACT * total:
@@ -164,21 +164,18 @@ def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
         raise UnsoundFileError("form.record", reason=reason) from error
     run, environment = record.run, record.environment
     stated = words.said_in_cells({name: str(run.to_json()[name]) for name in ATTRIBUTES})
-    for parameter in ATTENTION.stated([run]):
-        if parameter.default:  # which the course's script lacks
-            raise UnsoundFileError(
-                "form.record", reason=f"no run of the script has {parameter.name}"
-            )
+    # What has a default the course's script lacks.
+    for name in (parameter.name for parameter in ATTENTION.stated([run]) if parameter.default):
+        raise UnsoundFileError("form.record", reason=f"no run of the script has {name}")
     samples = {name: record.metrics.get(f"{name}_time", NO_SAMPLES).samples for name in TIMED}
     if max(map(len, samples.values())) > MAX_SAMPLES:
         raise UnsoundFileError("form.many_samples", key="record.metrics", most=str(MAX_SAMPLES))
     stated |= {"device": str(device)} if (device := environment.get("device_name")) else {}
-    claims: dict[str, Any] = {"said": stated, "hinted": {}, "run": run}
-    told = record.protocol["name"], environment.get("provider") or ""
-    claims |= dict(zip(("protocol", "provider"), map(str, told), strict=True))
-    claims["status"] = COUNTERS if record.has_counters else record.status
+    status = COUNTERS if record.has_counters else record.status
+    protocol, provider = record.protocol["name"], environment.get("provider") or ""
+    result = replace(result, status=status, protocol=str(protocol), provider=str(provider))
     seconds = {name: [each / 1e3 for each in own] for name, own in samples.items() if own}
-    return replace(result, **claims, samples=seconds)
+    return replace(result, said=stated, hinted={}, run=run, samples=seconds)
 
 
 def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) -> Result | None:
@@ -212,14 +209,10 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     found = documents.numbers_in(values)
     memory, *numbers = _numbers_of(found, document)
     seconds, rates = numbers[: len(PASSES)], numbers[len(PASSES) :]
-    return replace(
-        result,
-        seconds=dict(zip(PASSES, seconds, strict=True)),
-        rates=dict(zip(PASSES, rates, strict=True)),
-        peak_mib=memory,
-        error=_error(seconds, rates),
-        converted={key: factor for key, _, factor in found.values() if factor != "1"},
-    )
+    converted = {key: factor for key, _, factor in found.values() if factor != "1"}
+    result = replace(result, peak_mib=memory, error=_error(seconds, rates), converted=converted)
+    times, speeds = (dict(zip(PASSES, own, strict=True)) for own in (seconds, rates))
+    return replace(result, seconds=times, rates=speeds)
 
 
 def read_folder(folder: Path, found: Folder | None = None) -> Folder:
@@ -242,7 +235,7 @@ def read_folder(folder: Path, found: Folder | None = None) -> Folder:
                 else:
                     take(found, path, content)
             except UnsoundFileError as problem:
-                found.refused[path] = _alone(problem)
+                found.refused[path] = UnsoundFileError(problem.code, **problem.params)
     except UnsoundFileError as enough:
         found.refused[paths[-1]] = enough
     # macOS decomposes a name's letters; tables do not.
@@ -251,8 +244,8 @@ def read_folder(folder: Path, found: Folder | None = None) -> Folder:
     for table, line, file, row in rows:
         name = by_name.get(normalize("NFC", str(PurePosixPath(table).parent / file)))
         if file == words.OUT_OF_MEMORY:
-            failed = Result(f"{table}/{line}", table, "", row, status=words.OUT_OF_MEMORY)
-            found.results[failed.name] = failed
+            own = f"{table}/{line}"
+            found.results[own] = Result(own, table, "", row, status=words.OUT_OF_MEMORY)
         elif name in found.results:
             _declare(found, found.results[name], row)
         elif name in found.ignored:
@@ -261,11 +254,6 @@ def read_folder(folder: Path, found: Folder | None = None) -> Folder:
             missing = {"line": str(line), "value": file[:200]}
             found.refused[table] = UnsoundFileError("form.row_missing", **missing)
     return found
-
-
-def _alone(problem: UnsoundFileError) -> UnsoundFileError:
-    """The problem without its traceback, which would keep the document."""
-    return UnsoundFileError(problem.code, **problem.params)
 
 
 def take(found: Folder, path: str, content: bytes) -> None:
@@ -278,8 +266,8 @@ def take(found: Folder, path: str, content: bytes) -> None:
                 found.results[name] = result
             else:
                 found.ignored[name] = documents.keys_of(document)
-        except UnsoundFileError as problem:
-            found.refused[name] = _alone(problem)
+        except UnsoundFileError as problem:  # whose traceback would keep the document
+            found.refused[name] = UnsoundFileError(problem.code, **problem.params)
 
 
 def _declare(folder: Folder, result: Result, row: Said) -> None:

@@ -40,7 +40,7 @@ COURSE_DTYPE = "float16"
 FLASH_ATTN = "flash-attn"
 
 OUT_OF_MEMORY = "oom"
-IS_OUT_OF_MEMORY = re.compile(r"\boom\b|out[\s_-]*of[\s_-]*(cuda[\s_-]*)?memory|記憶體不足", re.I)
+IS_OUT_OF_MEMORY = re.compile(r"\boom\b|out[\s_-]*of[\s_-]*(cuda )?memory|記憶體不足", re.I)
 """Words in place of numbers, or of a status, that say a run ran out of memory."""
 
 _COLUMNS = {
@@ -49,7 +49,7 @@ _COLUMNS = {
     "batch_size": "batchsize batch bs 批次大小 批次",
     "seq_len": "seqlen seqlength sequencelength sequencelen sequence seq sl 序列長度 長度",
     "num_heads": "numheads nheads numberofheads heads head nh 頭數 注意力頭數",
-    "emb_dim": "embdim embeddingdim embeddim embeddingdimension embedding emb ed 嵌入維度 維度",
+    "emb_dim": "emb embdim embedding embeddingdim embeddim embeddingdimension ed 嵌入維度 維度",
     HEAD_DIM: "headdim headdimension headsize hd 單頭維度",
     "causal": "causal iscausal 因果 因果遮罩 遮罩",
     "device": "device gpu 裝置 顯示卡",
@@ -70,8 +70,8 @@ _NUMBERS = {
     },
 }
 _UNITS = {
-    TIME: {**dict.fromkeys(("", "s", "sec", "seconds", "秒"), "1"), "us": "0.000001", "μs": "1e-6"}
-    | {"ms": "0.001", "毫秒": "0.001"},
+    TIME: {**dict.fromkeys(("", "s", "sec", "seconds", "秒"), "1"), "ms": "0.001"}
+    | {"毫秒": "0.001", "us": "0.000001", "μs": "0.000001"},
     RATE: {**dict.fromkeys(("", "tflops", "tflopss"), "1"), "gflops": "0.001", "gflopss": "0.001"},
     MEMORY: {**dict.fromkeys(("", "mb", "mib"), "1"), "gb": "1024", "gib": "1024"},
 }
