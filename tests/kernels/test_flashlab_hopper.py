@@ -143,7 +143,7 @@ def test_both_passes_agree_with_float64(
     from kernels.flashlab import hopper
 
     driver.processors = processors
-    for driver.seed in range(2):  # the second time with other tensors
+    for driver.seed in range(2 if size[1] < 200 else 1):  # the second time with other tensors
         driver.launched.clear()
         assert_passes_right(operator, size, causal, deterministic, dtype)
         programs = {name: programs for name, programs, _ in driver.launched}
