@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 from xml.etree.ElementTree import Element
@@ -10,8 +9,7 @@ from xml.etree.ElementTree import Element
 from markupsafe import Markup
 from tinyhtml5.parser import HTMLParser
 
-from flashlab.labels import LANGUAGES
-from flashlab.report.document import Beside, Cell, Prose, Report, Row, Section, Table, Words
+from flashlab.report.document import Beside, Cell, Report, Row, Table, Words
 
 Part = TypeVar("Part")
 
@@ -25,37 +23,21 @@ def said(words: Words | Cell, language: str = "en") -> str:
     return words[language]
 
 
-def texts(words: Words) -> list[str]:
-    """A text in each language."""
-    return [said(words, language) for language in LANGUAGES]
-
-
 def cells(row: Row) -> list[str]:
     """A row's cells in English."""
     return [said(cell) for cell in row.cells]
 
 
-def section(report: Report, name: str) -> Section:
-    """The section of an anchor."""
-    return next(each for each in report.sections if each.id == name)
-
-
-def parts(of: Section, kind: type[Part]) -> list[Part]:
-    """The parts of a kind of a section, of tables side by side each."""
+def parts(report: Report, section: str, kind: type[Part]) -> list[Part]:
+    """The parts of a kind of the section of an anchor, of tables side by side each."""
+    (of,) = (each for each in report.sections if each.id == section)
     every = [each for b in of.blocks for each in (b.tables if isinstance(b, Beside) else [b])]
     return [each for each in every if isinstance(each, kind)]
 
 
-def tables(report: Report) -> Iterator[Table]:
+def tables(report: Report) -> list[Table]:
     """All tables, in their order."""
-    for each in report.sections:
-        yield from parts(each, Table)
-
-
-def proses(report: Report) -> Iterator[Prose]:
-    """All paragraphs, in their order."""
-    for each in report.sections:
-        yield from parts(each, Prose)
+    return [table for each in report.sections for table in parts(report, each.id, Table)]
 
 
 def elements(page: Path) -> list[Element]:

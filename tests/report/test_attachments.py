@@ -1,3 +1,5 @@
+"""What a report rests on is in it: the very files, which a manifest vouches for."""
+
 from __future__ import annotations
 
 import gzip
@@ -12,6 +14,7 @@ import pikepdf
 import pytest
 
 from flashlab.analysis.experiment import DERIVED, TABLES
+from flashlab.files import read_json
 from flashlab.report.attachments import software
 
 EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
@@ -30,6 +33,7 @@ def detached(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_that_the_report_rests_on_is_in_it_as_the_very_files(
     finished: Any, detached: Path
 ) -> None:
+    """Every record whole, samples and all."""
     local = finished.folder / "results" / "local"
     files = {name: local / name for name in DERIVED}
     files["config.json"] = local / "plan/config.json"
@@ -39,49 +43,41 @@ def test_all_that_the_report_rests_on_is_in_it_as_the_very_files(
     assert {path.name for path in detached.iterdir()} == files.keys() | others
     for name, file in files.items():
         assert detached.joinpath(name).read_bytes() == file.read_bytes()
+    text = gzip.decompress(detached.joinpath("records.jsonl.gz").read_bytes()).decode()
+    found = {line["file"]: line["record"] for line in map(json.loads, text.splitlines())}
+    assert {*found} == {path.name for path in local.glob("records/*.json")} - {
+        path.name for path in local.glob("records/ceilings*")
+    }
+    for name, record in found.items():
+        whole = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+        assert whole.encode() == (local / "records" / name).read_bytes()
+        is_counted = name.startswith("counters-")
+        assert is_counted or record["record"]["metrics"]["forward_time"]["samples"]
 
 
 def test_the_manifest_vouches_for_every_other_file(detached: Path) -> None:
-    manifest = json.loads(detached.joinpath("manifest.json").read_text())
+    manifest = read_json(detached / "manifest.json")
     assert (manifest["version"], manifest["dataset"]) == (2, "local")
     assert manifest["software"] == software()
-    others = {path.name: path for path in detached.iterdir() if path.name != "manifest.json"}
-    assert manifest["files"].keys() == others.keys()
-    for name, path in others.items():
-        content = path.read_bytes()
-        sha256 = hashlib.sha256(content).hexdigest()
-        assert manifest["files"][name] == {"sha256": sha256, "bytes": len(content)}
-
-
-def test_every_record_is_there_whole_samples_and_all(finished: Any, detached: Path) -> None:
-    text = gzip.decompress(detached.joinpath("records.jsonl.gz").read_bytes()).decode()
-    lines = [json.loads(line) for line in text.splitlines()]
-    records = finished.folder / "results" / "local" / "records"
-    measured = {path.name for path in records.glob("*.json") if path.name[:8] != "ceilings"}
-    assert {line["file"] for line in lines} == measured
-    for line in lines:
-        text = json.dumps(line["record"], indent=2, ensure_ascii=False) + "\n"
-        assert text.encode() == records.joinpath(line["file"]).read_bytes()
-        if not line["file"].startswith("counters-"):
-            assert line["record"]["record"]["metrics"]["forward_time"]["samples"]
+    others = {path.name: path.read_bytes() for path in detached.iterdir()}
+    del others["manifest.json"]
+    assert manifest["files"] == {
+        name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        for name, content in others.items()
+    }
 
 
 def test_dates_are_the_measurements_and_relationships_are_told(finished: Any) -> None:
     with pikepdf.open(finished.pdf) as pdf:
-        relationships = {str(file.UF): str(file.AFRelationship) for file in pdf.Root.AF}
-        dates = {str(file.EF.F.Params[key]) for file in pdf.Root.AF
-                 for key in ("/CreationDate", "/ModDate")}  # fmt: skip
+        kinds = {str(file.UF): str(file.AFRelationship) for file in pdf.Root.AF}
+        given = [file.EF.F.Params for file in pdf.Root.AF]
+        (date,) = {str(of[key]) for of in given for key in ("/CreationDate", "/ModDate")}
         names = [str(name) for name in pdf.Root.Names.EmbeddedFiles.Names[::2]]
-    assert relationships["records.jsonl.gz"] == relationships["ceilings.json"] == "/Source"
-    assert relationships["observations.json"] == relationships["causal-runs.csv"] == "/Data"
-    assert relationships["config.json"] == relationships["manifest.json"] == "/Supplement"
-    assert len(dates) == 1
-    started = {
-        json.loads(path.read_text())["record"]["started"]
-        for path in finished.folder.glob("results/local/records/[!c]*.json")
-    }
-    (date,) = dates
-    assert datetime.strptime(date, "D:%Y%m%d%H%M%SZ") == datetime.fromisoformat(
-        max(started)
-    ).replace(tzinfo=None)
-    assert names == sorted(names) and len(names) == len(relationships)
+    assert kinds["records.jsonl.gz"] == kinds["ceilings.json"] == "/Source"
+    assert kinds["observations.json"] == kinds["causal-runs.csv"] == "/Data"
+    assert kinds["config.json"] == kinds["manifest.json"] == "/Supplement"
+    records = finished.folder.glob("results/local/records/[!c]*.json")
+    last = max(read_json(path)["record"]["started"] for path in records)
+    found = datetime.strptime(date, "D:%Y%m%d%H%M%SZ")
+    assert found == datetime.fromisoformat(last).replace(tzinfo=None)
+    assert names == sorted(names) and len(names) == len(kinds)

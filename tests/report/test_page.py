@@ -93,12 +93,6 @@ def test_one_language_is_shown_and_is_remembered(open_page: Callable[..., Tab]) 
     assert "Experiment 1" not in tab.inner_text("#experiment-seq_len h2")
 
 
-def column(tab: Tab, number: int) -> list[float]:
-    """The numbers of a column of the first experiment's table, without the operations' row."""
-    cells = tab.locator(f"{TOTALS} tbody tr:not(.work) td:nth-child({number})").all_inner_texts()
-    return [float(re.findall(r"[\d.]+", cell)[0]) for cell in cells]
-
-
 def test_a_switch_of_language_leaves_no_boxes(open_page: Callable[..., Tab]) -> None:
     """Without a Chinese font of the system, Chromium kept those that it had laid out first."""
     tab, pictures = open_page(), list[bytes]()
@@ -110,35 +104,40 @@ def test_a_switch_of_language_leaves_no_boxes(open_page: Callable[..., Tab]) -> 
     assert pictures[0] == pictures[1]
 
 
-def test_a_click_on_a_heading_sorts_and_the_next_one_turns_it(
+def test_a_heading_sorts_its_column_and_the_next_click_turns_it(
     open_page: Callable[..., Tab],
 ) -> None:
+    """By keyboard, too; the row of the operations stays the first."""
     tab = open_page()
     heading = tab.locator(f"{TOTALS} thead tr:last-child th:nth-child(2)")
     for turned, sort in ((False, "ascending"), (True, "descending")):
         heading.locator("button").focus()
         tab.keyboard.press("Enter")
-        found = column(tab, 2)
+        cells = tab.locator(f"{TOTALS} tbody tr:not(.work) td:nth-child(2)").all_inner_texts()
+        found = [float(re.findall(r"[\d.]+", cell)[0]) for cell in cells]
         assert found == sorted(found, reverse=turned) and len(found) == 2
         assert heading.get_attribute("aria-sort") == sort
     assert tab.locator(f"{TOTALS} tbody tr:first-child").get_attribute("class") == "work"
 
 
-def test_a_word_filters_the_rows_of_tables(open_page: Callable[..., Tab]) -> None:
+def test_a_word_filters_rows_and_a_number_leads_to_its_run_and_that_to_its_record(
+    open_page: Callable[..., Tab],
+) -> None:
     tab = open_page()
     tab.fill("nav input", "flash2 n64")
     shown = tab.locator("#runs tbody tr:visible").all_inner_texts()
     assert shown and all("Flash2" in row and "N64" in row for row in shown)
     tab.fill("nav input", "")
     assert tab.locator("#runs tbody tr:visible").count() > len(shown)
-
-
-def test_a_number_leads_to_its_run_and_that_to_its_record(open_page: Callable[..., Tab]) -> None:
-    tab = open_page()
     tab.locator(f"{TOTALS} td a").first.click()
     run = tab.evaluate("location.hash")
     assert run.startswith("#run-")
     assert (tab.locator(f"{run} a").first.get_attribute("href") or "").endswith(".json")
+
+
+CUT = """[...document.querySelectorAll('main *')].filter((part) => part.getClientRects().length
+    && !part.closest('.of-table, figure') && part.getBoundingClientRect().right > innerWidth + 1
+).map((part) => part.outerHTML.slice(0, 80))"""
 
 
 def test_on_a_phone_nothing_but_wide_tables_and_figures_scrolls(
@@ -146,13 +145,7 @@ def test_on_a_phone_nothing_but_wide_tables_and_figures_scrolls(
 ) -> None:
     tab = open_page(viewport=PHONE)
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    cut = tab.evaluate(
-        "[...document.querySelectorAll('main *')].filter((part) => part.getClientRects().length"
-        " && !part.closest('.of-table, figure')"
-        " && part.getBoundingClientRect().right > innerWidth + 1)"
-        ".map((part) => part.outerHTML.slice(0, 80))"
-    )
-    assert cut == []
+    assert tab.evaluate(CUT) == []
 
 
 def test_without_scripts_all_of_it_is_there_but_what_needs_one(
@@ -168,12 +161,6 @@ def test_without_scripts_all_of_it_is_there_but_what_needs_one(
 def test_axe_finds_nothing_serious(open_page: Callable[..., Tab]) -> None:
     tab = open_page(bypass_csp=True)
     tab.add_script_tag(path=AXE)
-    found: list[dict[str, Any]] = tab.evaluate(
-        "axe.run({resultTypes: ['violations']}).then((result) => result.violations)"
-    )
-    serious = [
-        (each["id"], [node["html"][:120] for node in each["nodes"][:3]])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    found = tab.evaluate("axe.run({resultTypes: ['violations']}).then((r) => r.violations)")
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert [(x["id"], [node["html"][:120] for node in x["nodes"][:3]]) for x in serious] == []
