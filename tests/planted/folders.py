@@ -1,24 +1,14 @@
-"""Folders of results as students make them: any lab, by any names, with what happens to files.
-
-``python tests/planted/folders.py NUMBER [SEED]`` reads so many random ones, and prints each file
-that came back as another run than it was without a question or a remark.
-"""
+"""Folders of results as students make them: any lab, by any names, with what happens to files."""
 
 from __future__ import annotations
 
 import json
 import random
-import sys
-import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-if __name__ == "__main__":
-    sys.path[:0] = ["workflow", "tests"]
 
 from planted.course import result_of
 
@@ -71,27 +61,21 @@ def measured(points: Sequence[tuple[str, Shape]]) -> list[Measured]:
     return found
 
 
-def lab(base: Shape, swept: Mapping[str, tuple[int, ...]]) -> list[Measured]:
-    """Each sweep by quarters of the base's size; the base point in each of them, timed anew."""
-    return measured(
-        [
-            (name, Shape(**{**asdict(base), name: getattr(base, name) * factor // 4}))
-            for name, factors in swept.items()
-            for factor in factors
-        ]
-    )
+Quarters = Mapping[str, tuple[int, ...]]
+"""Of each swept parameter, its values in quarters of the base's size."""
 
 
-def grid(base: Shape, swept: Mapping[str, tuple[int, ...]]) -> list[Measured]:
+def lab(base: Shape, swept: Quarters) -> list[Measured]:
+    """Each sweep by itself; the base point in each of them, timed anew."""
+    steps = [(name, getattr(base, name) * f // 4) for name, each in swept.items() for f in each]
+    return measured([(name, Shape(**{**asdict(base), name: size})) for name, size in steps])
+
+
+def grid(base: Shape, swept: Quarters) -> list[Measured]:
     """Every combination of the sizes of these sweeps."""
-    return measured(
-        [
-            ("seq_len", replace(base, **dict(zip(swept, sizes, strict=True))))
-            for sizes in product(
-                *([getattr(base, n) * f // 4 for f in each] for n, each in swept.items())
-            )
-        ]
-    )
+    sizes = [[getattr(base, name) * f // 4 for f in each] for name, each in swept.items()]
+    shapes = [replace(base, **dict(zip(swept, each, strict=True))) for each in product(*sizes)]
+    return measured([("seq_len", shape) for shape in shapes])
 
 
 def _letters(i: int, one: Measured) -> str:
@@ -122,8 +106,6 @@ SCHEMES: dict[str, Callable[[int, Measured], str]] = {
     "in another order": _positions((1, 0, 2, 3)),
     "numbers alone": lambda i, _: f"result{i}.json",
 }
-TELLING = ("all sizes", "in the order of the flags")
-"""Schemes whose names tell the whole run, so that nothing is asked of sound files."""
 
 
 def write(folder: Path, files: Mapping[str, Any]) -> Path:
@@ -137,12 +119,13 @@ def write(folder: Path, files: Mapping[str, Any]) -> Path:
 
 def rounded(document: Mapping[str, Any], digits: int) -> dict[str, Any]:
     """A document whose numbers of passes have so many digits."""
-    return {
-        key: {k: float(f"{v:.{digits}g}") for k, v in value.items()}
-        if isinstance(value, dict)
-        else value
-        for key, value in document.items()
-    }
+
+    def short(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: float(f"{number:.{digits}g}") for key, number in value.items()}
+
+    return {key: short(value) for key, value in document.items()}
 
 
 HAPPENINGS = ("nothing", "missing", "exchanged", "rounded", "gridded", "heads alone")
@@ -154,7 +137,6 @@ class Planted:
 
     documents: dict[str, dict[str, Any]]
     truth: dict[str, Option]
-    kind: str
 
 
 def planted(rng: random.Random, happening: str, scheme: str) -> Planted:
@@ -169,12 +151,8 @@ def planted(rng: random.Random, happening: str, scheme: str) -> Planted:
         files = grid(base, {name: swept[name] for name in rng.sample([*swept], 2)})
     if happening == "heads alone":  # the size of each head fixed, so that E grows too
         files = [one for one in files if one.swept != "num_heads"]
-        files += measured(
-            [
-                ("num_heads", replace(base, num_heads=heads, emb_dim=heads * d))
-                for heads in (h // 4, h // 2, h, 2 * h)
-            ]
-        )
+        shapes = [replace(base, num_heads=n, emb_dim=n * d) for n in (h // 4, h // 2, h, 2 * h)]
+        files += measured([("num_heads", shape) for shape in shapes])
     names = {SCHEMES[scheme](i, one): one for i, one in enumerate(files)}
     documents = {name: one.document for name, one in names.items()}
     truth = {name: one.option for name, one in names.items()}
@@ -183,11 +161,11 @@ def planted(rng: random.Random, happening: str, scheme: str) -> Planted:
             del documents[name]
     if happening == "exchanged":
         one, other = rng.sample(sorted(documents), 2)
-        documents[one], documents[other] = documents[other], documents[one]
-        truth[one], truth[other] = truth[other], truth[one]
+        for of in (documents, truth):
+            of[one], of[other] = of[other], of[one]
     if happening == "rounded":
         documents = {name: rounded(each, 6) for name, each in documents.items()}
-    return Planted(documents, truth, f"{scheme}, {happening}")
+    return Planted(documents, truth)
 
 
 SAID = {"form.assumed", "form.name_refuted"}
@@ -212,26 +190,3 @@ def silently_wrong(folder: Path, truth: Mapping[str, Option]) -> dict[str, Optio
         for name, option in runs_of(entries).items()
         if option != truth[name] and not remarks[name] & SAID
     }
-
-
-def main() -> None:
-    number, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    rng, count = random.Random(seed), Counter[tuple[str, str]]()
-    for _ in range(number):
-        scheme, happening = rng.choice(sorted(SCHEMES)), rng.choice(HAPPENINGS)
-        plant = planted(rng, happening, scheme)
-        with tempfile.TemporaryDirectory() as folder:
-            found = silently_wrong(write(Path(folder), plant.documents), plant.truth)
-        if isinstance(found, dict):
-            for name, option in found.items():
-                print(plant.kind, name, "is", plant.truth[name], "read as", option)
-            found = f"{len(found)} files wrong" if found else "right or said"
-        count[found.partition(":")[0], plant.kind] += 1
-        if found.startswith("refused"):
-            print(plant.kind, found[:300])
-    for (said, kind), times in sorted(count.items()):
-        print(f"{times:5} {said:14} {kind}")
-
-
-if __name__ == "__main__":
-    main()
