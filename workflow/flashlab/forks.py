@@ -44,18 +44,6 @@ START_SECONDS, ORDER_SECONDS, LEAVE_SECONDS = 120.0, 5.0, 1.0
 """Seconds to wait for a server to import its modules, before doing without it; for an order; and
 for what a run has started to end after it."""
 
-SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of Linux's prctl: descendants whose parent has ended become children."""
-
-ENDED = "ended"
-"""The key of a keeper's last message, with the exit status."""
-
-HANG_UP = getattr(select, "POLLRDHUP", 0)
-"""The event that the other end has closed its side, where there is more than `POLLHUP`."""
-
-HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")
-"""A program that has every GPU open and measures nothing but its power, every ten seconds."""
-
 
 def signal_name(status: int) -> str:
     """The name of the signal of a negative exit status, such as SIGKILL; else its number."""
@@ -146,10 +134,10 @@ def _end_descendants() -> list[str]:
 def _keep(connection: socket.socket, order: Mapping[str, Any]) -> None:
     """Fork a run and say how it ended; end it if the caller goes, and then what it has left."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    send(connection, {})  # it begins
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: it is all orphans' parent
+    send(connection, {"keeper": os.getpid()})  # it begins
     run, poll = forked(_run, connection, order), select.poll()
-    poll.register(connection, HANG_UP)
+    poll.register(connection, 0)  # for the caller's end alone
     poll.register(run.sentinel, select.POLLIN)
     while run.is_alive():
         # Looks again after a while: what the run left behind may hold its sentinel open.
@@ -159,7 +147,7 @@ def _keep(connection: socket.socket, order: Mapping[str, Any]) -> None:
                     process.kill()
             run.join()
     with suppress(OSError):
-        send(connection, {ENDED: run.exitcode, "left": _end_descendants()})
+        send(connection, {"ended": run.exitcode, "left": _end_descendants()})
 
 
 # The server
@@ -172,9 +160,10 @@ def hold_gpus() -> subprocess.Popen[bytes] | None:
     initialises it again for the next: 8 to 15 s a run on a host of two H100s. The program is one of
     its own, since no fork survives an open GPU; it ends at its next line once nobody can read that.
     """
+    program = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")  # the power, every ten seconds
     files: Any = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with suppress(OSError):
-        return subprocess.Popen(HOLDS_GPUS, stdout=subprocess.PIPE, start_new_session=True, **files)
+        return subprocess.Popen(program, stdout=subprocess.PIPE, start_new_session=True, **files)
     return None
 
 
@@ -219,15 +208,13 @@ def _serve(listener: socket.socket, path: str, serves: str, *modules: str) -> No
 # The caller
 
 
-def _interpreter(
-    given: socket.socket, environment: Mapping[str, str], *serving: object
-) -> subprocess.Popen[bytes]:
+def _interpreter(given: socket.socket, environment: Mapping[str, str], *serving: object) -> None:
     """This module in a new interpreter, in a session of its own, with a socket that it is given."""
     command = [sys.executable, "-m", __name__, *map(str, (given.fileno(), *serving))]
     output = subprocess.DEVNULL if serving else None
     files: Any = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
     files |= {"pass_fds": [given.fileno()], "start_new_session": True}
-    return subprocess.Popen(command, env={**environment}, **files)
+    subprocess.Popen(command, env={**environment}, **files)
 
 
 class Server:
@@ -275,7 +262,6 @@ class Child:
 
     left: Sequence[str] = ()
     _status: int | None = None
-    _keeper: subprocess.Popen[bytes] | None = None
 
     def __init__(
         self,
@@ -300,17 +286,17 @@ class Child:
         if not self.is_warm:
             ours, theirs = socket.socketpair()
             with theirs:
-                self._keeper = _interpreter(theirs, environment)
+                _interpreter(theirs, environment)
             if not self._begins(ours, order):
                 raise ChildProcessError(f"{sys.executable} does not start")
 
     def _begins(self, connection: socket.socket | None, order: Mapping[str, Any]) -> bool:
         """Order a run of a keeper or a server; False where that ends before the run begins."""
         if connection:
-            self._connection = connection
             with suppress(ConnectionError, TimeoutError):
                 send(connection, order)
-                if receive(connection, START_SECONDS) is not None:
+                if began := receive(connection, START_SECONDS):
+                    self._connection, self._keeper = connection, began["keeper"]
                     return True
             connection.close()
         return False
@@ -327,11 +313,11 @@ class Child:
         """
         if self._status is None:
             message = receive(self._connection, seconds)
-            if message is not None and ENDED not in message:
+            if message is not None and "ended" not in message:
                 return message
             # A keeper that was killed itself has no last message, and the run dies with it.
-            last = message or {ENDED: -signal.SIGKILL, "left": []}
-            self._status, self.left = last[ENDED], last["left"]
+            last = message or {"ended": -signal.SIGKILL, "left": []}
+            self._status, self.left = last["ended"], last["left"]
         return None
 
     def wait(self, seconds: float | None = None) -> int | None:
@@ -346,13 +332,11 @@ class Child:
 
     def kill(self) -> None:
         """End it with all that it has started, and wait until they are gone."""
-        with suppress(OSError):
-            self._connection.shutdown(socket.SHUT_WR if self.is_warm else socket.SHUT_RDWR)
-        if self._keeper is None:
-            self.wait()
-        else:
-            self._keeper.wait()
         self._connection.close()
+        with suppress(psutil.NoSuchProcess):
+            keeper = psutil.Process(self._keeper)
+            while not has_ended(keeper):
+                time.sleep(0.01)
 
 
 def main() -> None:

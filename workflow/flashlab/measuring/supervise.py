@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from flashlab import machine, nsight
+from flashlab import machine, nsight, records
 from flashlab.benchmarks.implementations import Implementation, implementation_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
@@ -31,14 +31,6 @@ from flashlab.forks import Child, Server, signal_name
 from flashlab.measuring.supervised import Section, refused, refused_for
 from flashlab.plan import identity
 from flashlab.plan.watching import POLL_SECONDS, WorkflowGoneError, has_ended, workflow_process
-from flashlab.records import (
-    COUNTERS,
-    Record,
-    read_metrics,
-    time_out_message,
-    validator,
-    write_record,
-)
 from flashlab.runs import Run
 from flashlab.usage import require_torch
 
@@ -228,7 +220,7 @@ def _follow(
     sections, begin = list[Section](), time.monotonic()
     deadline = begin + timeout_s
     try:
-        validator()  # beside the process's gate, long before anything is timed
+        records.validator()  # beside the process's gate, long before anything is timed
         while time.monotonic() < deadline:
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
@@ -258,7 +250,7 @@ def _run_child(order: Mapping[str, Any], variables: Mapping[str, str]) -> dict[s
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
-            return {"status": "error", "message": time_out_message(timeout_s)}
+            return {"status": "error", "message": records.time_out_message(timeout_s)}
         if answer.exists():
             reply: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
             reply["environment"]["started_warm"] = started.is_warm
@@ -325,7 +317,7 @@ def measure_run(
     sources: Mapping[str, Any],
     output: Path,
     card: int | None = None,
-) -> Record:
+) -> records.Record:
     """Measure `run` in a process of its own, write its record to `output` and return it.
 
     Under the protocol ``counters`` its passes are counted: on a GPU by Nsight Compute, on a CPU by
@@ -346,7 +338,7 @@ def measure_run(
         # Read before the run, since a GPU that crashed may no longer tell its name.
         known = identified(run.device, variables) | surroundings
         started, order["surroundings"] = _now(), known
-        is_counted = protocol["name"] == COUNTERS
+        is_counted = protocol["name"] == records.COUNTERS
         reply = _count(benchmark, order, variables) if is_counted else _run_child(order, variables)
         if reply["status"] == "error":
             identified(run.device, variables)  # a GPU that is lost has made the error
@@ -354,9 +346,9 @@ def measure_run(
     stated |= {key: reply.get(key) for key in ("status", "message", "gate", "details")}
     stated |= {"warnings": tuple(reply.get("warnings", ())), "curves": reply.get("curves", {})}
     stated |= {"environment": reply.get("environment") or known, "sources": sources}
-    metrics = read_metrics(reply.get("metrics", {}))
-    record = Record(benchmark.name, run, protocol=protocol, metrics=metrics, **stated)
-    write_record(output, record)
+    metrics = records.read_metrics(reply.get("metrics", {}))
+    record = records.Record(benchmark.name, run, protocol=protocol, metrics=metrics, **stated)
+    records.write_record(output, record)
     return record
 
 
