@@ -76,20 +76,23 @@ class Checkout:
             path.chmod(0o755)
 
     def start(self, *args: str, **env: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [str(self.folder / "run"), *args],
-            cwd=self.cwd,
-            env=self.env | env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words, own = [str(self.folder / "run"), *args], {"cwd": self.cwd, "env": self.env | env}
+        pipes = {
+            "stdin": subprocess.DEVNULL,
+            **dict.fromkeys(("stdout", "stderr"), subprocess.PIPE),
+        }
+        return subprocess.Popen(words, **own, **pipes, text=True)
 
     def run(self, *args: str, **env: str) -> "subprocess.CompletedProcess[str]":
         process = self.start(*args, **env)
         out, err = process.communicate(timeout=60)
         return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+    def call(self, words: str, given: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+        """A call where some programs are stubs, and variables, by names in capitals, are set."""
+        self.stub(**{name: text for name, text in given.items() if not name.isupper()})
+        env = {name: text for name, text in given.items() if name.isupper()}
+        return self.run(*words.split(), **env)
 
     def calls(self, what: str) -> list[str]:
         """The calls of Python since the last look that hold this text."""
@@ -111,30 +114,41 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-LINUX = "case $1 in -s) echo Linux ;; *) echo x86_64 ;; esac"
-MAC = "case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac"
+LINUX = {"uname": "case $1 in -s) echo Linux ;; *) echo x86_64 ;; esac"}
+MAC = {"uname": "case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac"}
+NVIDIA = {**LINUX, "nvidia_smi": "echo 'GPU 0: NVIDIA H200'"}
+LACKING = "python3-venv libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
+DEBIAN = {"apt_get": "echo called >&2", "dpkg_query": "exit 1", "id": "echo 1000"}
 
 
 @pytest.mark.parametrize(
-    ("args", "env", "said"),
+    ("words", "given", "status", "said"),
     [
-        ([], {}, "./run report"),
-        (["--help"], {}, "./run report"),
-        (["reprot"], {}, "no such verb: reprot"),
-        (["record"], {}, "record wants a name, as in: ./run record h100"),
-        (["check"], {}, "./run check Flash2 (lint, formatting and types: ./run lint)"),
-        (["selfcheck"], {}, "selfcheck wants a folder, as in: ./run selfcheck MY_FOLDER"),
-        (["test"], {"FLASHLAB_FLASH_ATTN": "yes"}, "FLASHLAB_FLASH_ATTN is build or no"),
-        (["test"], {"FLASHLAB_TORCH": "yes"}, "FLASHLAB_TORCH is system, or not set"),
+        ("", {}, 0, "./run report"),
+        ("--help", {}, 0, "./run report"),
+        ("reprot", {}, 2, "no such verb: reprot"),
+        ("record", {}, 2, "record wants a name, as in: ./run record h100"),
+        ("check", {}, 2, r"./run check Flash2 \(lint, formatting and types: ./run lint\)"),
+        ("selfcheck", {}, 2, "selfcheck wants a folder, as in: ./run selfcheck MY_FOLDER"),
+        ("test", {"FLASHLAB_FLASH_ATTN": "yes"}, 2, "FLASHLAB_FLASH_ATTN is build or no"),
+        ("test", {"FLASHLAB_TORCH": "yes"}, 2, "FLASHLAB_TORCH is system, or not set"),
+        ("report", LINUX, 1, r"Pango, .* cannot load them(.|\n)*dnf install"),
+        (
+            "report",
+            DEBIAN,
+            1,
+            rf"^run: these system .*(.|\n)*    sudo apt-get install {LACKING}\n$",
+        ),
+        ("report", {"python3": "exit 1"}, 1, "Python 3.11 or newer .* none was found"),
     ],
 )
-def test_what_is_not_understood_is_said_before_anything_is_set_up(
-    checkout: Checkout, args: list[str], env: dict[str, str], said: str
+def test_what_is_not_understood_or_lacking_is_said_before_anything_is_set_up(
+    checkout: Checkout, words: str, given: dict[str, str], status: int, said: str
 ) -> None:
-    done = checkout.run(*args, **env)
-    is_help = args in ([], ["--help"])
-    assert done.returncode == (0 if is_help else 2)
-    assert said in (done.stdout if is_help else done.stderr)
+    checkout.libraries.unlink()
+    done = checkout.call(words, given)
+    assert done.returncode == status
+    assert re.search(said, done.stderr if status else done.stdout), done.stderr
     assert not (checkout.folder / ".venv").exists()
 
 
@@ -309,32 +323,6 @@ def test_two_at_once_set_up_once(checkout: Checkout) -> None:
     assert len(checkout.calls("-m venv")) == 1
 
 
-LACKING = "python3-venv libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
-
-
-@pytest.mark.parametrize(
-    ("stubs", "said"),
-    [
-        ({"uname": LINUX}, r"Pango, .* cannot load them(.|\n)*dnf install"),
-        (
-            {"apt_get": "echo called >&2", "dpkg_query": "exit 1", "id": "echo 1000"},
-            rf"^run: these system packages .*(.|\n)*    sudo apt-get install {LACKING}\n$",
-        ),
-        ({"python3": "exit 1"}, "Python 3.11 or newer .* none was found"),
-    ],
-    ids=["no libraries", "no packages and not root", "no Python"],
-)
-def test_what_the_system_lacks_is_said(
-    checkout: Checkout, stubs: dict[str, str], said: str
-) -> None:
-    checkout.libraries.unlink()
-    checkout.stub(**stubs)
-    done = checkout.run("report")
-    assert done.returncode == 1
-    assert re.search(said, done.stderr), done.stderr
-    assert not (checkout.folder / ".venv").exists()
-
-
 @pytest.mark.parametrize("root", [True, False], ids=["root", "sudo"])
 def test_apt_installs_what_is_lacking(checkout: Checkout, root: bool) -> None:
     checkout.libraries.unlink()
@@ -351,38 +339,35 @@ def test_apt_installs_what_is_lacking(checkout: Checkout, root: bool) -> None:
     assert install.endswith(LACKING.removeprefix("python3-venv")) and "venv" not in install
 
 
-@pytest.fixture
-def nvidia(checkout: Checkout) -> Checkout:
-    checkout.stub(uname=LINUX, nvidia_smi="echo 'GPU 0: NVIDIA H200'")
-    return checkout
-
-
-def test_driver_takes_the_cuda_lock(nvidia: Checkout) -> None:
-    assert nvidia.run("test").returncode == 0
-    assert not any("download.pytorch.org" in call for call in nvidia.calls("-m pip"))
-    assert "nvidia-cublas==" in nvidia.pins() and "torch==" in nvidia.pins()
-    # A node without a GPU that shares the folder takes it as it is
-    (nvidia.bin / "nvidia-smi").unlink()
-    assert nvidia.run("test").stderr == ""
-
-
-FLASH_ATTN = "-I envs/install_flash_attn.py"
+DEV, FLASH_ATTN = "-r .venv/requirements.dev.txt", "-I envs/install_flash_attn.py"
 
 
 @pytest.mark.parametrize(
-    ("env", "called", "said"),
+    ("words", "given", "called", "uncalled", "said"),
     [
-        ({"FLASH_ATTN": "fails"}, [FLASH_ATTN], "PyTorch's own FlashAttention-2 kernel"),
-        ({"FLASHLAB_FLASH_ATTN": "no"}, [], ""),
-        ({"FLASHLAB_FLASH_ATTN": "build"}, [f"{FLASH_ATTN} build"], ""),
+        ("check Flash2", LINUX, "requirements.1.txt", DEV, ""),
+        ("test", LINUX, DEV, FLASH_ATTN, ""),
+        ("test", NVIDIA, FLASH_ATTN, "download.pytorch.org", ""),
+        ("test", {**NVIDIA, "FLASH_ATTN": "fails"}, FLASH_ATTN, "build", "own FlashAttention-2"),
+        ("test", {**NVIDIA, "FLASHLAB_FLASH_ATTN": "no"}, DEV, FLASH_ATTN, ""),
+        ("test", {**NVIDIA, "FLASHLAB_FLASH_ATTN": "build"}, f"{FLASH_ATTN} build", "download", ""),
     ],
 )
-def test_flash_attn_is_left_out_or_compiled_on_request_and_its_failure_is_a_warning(
-    nvidia: Checkout, env: dict[str, str], called: list[str], said: str
+def test_a_set_up_installs_what_serves_and_is_asked_for(
+    checkout: Checkout, words: str, given: dict[str, str], called: str, uncalled: str, said: str
 ) -> None:
-    done = nvidia.run("test", **env)
+    done = checkout.call(words, given)
     assert done.returncode == 0 and said in done.stderr
-    assert nvidia.calls("flash_attn.py") == called
+    calls = checkout.calls("")
+    assert sum(called in call for call in calls) == 1
+    assert not [call for call in calls if uncalled in call]
+    assert ("nvidia-cublas==" in checkout.pins()) == ("nvidia_smi" in given)
+
+
+def test_a_node_without_a_gpu_that_shares_the_folder_takes_it_as_it_is(checkout: Checkout) -> None:
+    checkout.call("test", NVIDIA)
+    (checkout.bin / "nvidia-smi").unlink()
+    assert checkout.run("test").stderr == ""
 
 
 @pytest.mark.parametrize(
@@ -394,42 +379,35 @@ def test_flash_attn_is_left_out_or_compiled_on_request_and_its_failure_is_a_warn
     ],
 )
 def test_the_systems_torch_is_built_on_where_that_is_asked_for_and_serves(
-    nvidia: Checkout, version: str, cuda: str | None, against: str
+    checkout: Checkout, version: str, cuda: str | None, against: str
 ) -> None:
-    packages = nvidia.folder.parent / "site-packages"  # with the file that says which, and no other
+    packages = (
+        checkout.folder.parent / "site-packages"
+    )  # with the file that says which, and no other
     (packages / "torch").mkdir(parents=True)
     (packages / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
     (packages / "torch" / "version.py").write_text(f"__version__ = {version!r}\ncuda = {cuda!r}\n")
-    script = nvidia.folder / "envs" / "system_torch.py"
+    script = checkout.folder / "envs" / "system_torch.py"
     begin = f"import sys\nsys.path = [{str(packages)!r}, *sys.path]\n"
     script.write_text(begin + script.read_text())
 
-    unasked = nvidia.run("report")
+    unasked = checkout.call("report", NVIDIA)
     assert (against or "FLASHLAB_TORCH=system ./run report builds on it") in unasked.stderr
-    assert "torch==" in nvidia.pins()
-    asked = nvidia.run("test", FLASHLAB_TORCH="system")
+    assert "torch==" in checkout.pins()
+    asked = checkout.run("test", FLASHLAB_TORCH="system")
     assert (asked.returncode == 1) == bool(against) and against in asked.stderr
     if not against:
-        pth = (nvidia.folder / ".venv/site/flashlab.pth").read_text().splitlines()
-        assert pth[:2] == [str(nvidia.folder / "workflow"), str(packages)]
+        pth = (checkout.folder / ".venv/site/flashlab.pth").read_text().splitlines()
+        assert pth[:2] == [str(checkout.folder / "workflow"), str(packages)]
         theirs = "^(torch|triton|nvidia-cublas|nvidia-cudnn-cu13)=="
-        assert not re.search(theirs, nvidia.pins(), re.MULTILINE)
-        assert re.search("^nvidia-nvvm==", nvidia.pins(), re.MULTILINE)
-        assert nvidia.run("test").stderr == ""  # it stays, until something else is asked for
-
-
-def test_only_tests_and_linters_bring_the_development_packages(checkout: Checkout) -> None:
-    pip = "-r .venv/requirements.dev.txt"
-    checkout.run("check", "Flash2")
-    assert not checkout.calls(pip)
-    checkout.run("test")
-    assert len(checkout.calls(pip)) == 1
-    assert checkout.run("lint").returncode and not checkout.calls(pip)
+        assert not re.search(theirs, checkout.pins(), re.MULTILINE)
+        assert re.search("^nvidia-nvvm==", checkout.pins(), re.MULTILINE)
+        assert checkout.run("test").stderr == ""  # it stays, until something else is asked for
 
 
 def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None:
     checkout.libraries.unlink()
-    checkout.stub(uname=MAC, brew='[ "$1" = --prefix ] && echo /brew || : >"$LIBRARIES"')
+    checkout.stub(**MAC, brew='[ "$1" = --prefix ] && echo /brew || : >"$LIBRARIES"')
     done = checkout.run("test")
     assert done.returncode == 0, done.stderr
     pth = (checkout.folder / ".venv/site/flashlab.pth").read_text()
