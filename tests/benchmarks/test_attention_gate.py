@@ -16,6 +16,7 @@ from torch import Tensor
 from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.gate import TOLERANCES, IncorrectError, check_correctness
 from flashlab.benchmarks.attention.inputs import attention_of
+from flashlab.benchmarks.attention.prepared import Prepared
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
@@ -65,6 +66,18 @@ def test_the_reference_is_float64_attention_and_its_derivative(
     expected.backward(grad)
     found = reference_passes(qkv, grad, causal)
     torch.testing.assert_close(found, (expected.detach(), qkv.grad))
+
+
+def test_a_head_that_many_share_is_compared_a_few_rows_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One head of keys for 32 of queries at N 16384 has 64 GiB of scores in float64."""
+    monkeypatch.setattr(gate, "CHUNK_SCORES", {"cpu": 2**10})
+    held = []
+    attend = gate.attend
+    monkeypatch.setattr(gate, "attend", lambda *a: [held.append(found := attend(*a)), found][1])
+    Prepared(SHARED, "float32", "cpu", "separate", with_head=True)
+    assert max(p.numel() for *_, p in held) <= 2**10
 
 
 class Halved(torch.autograd.Function):

@@ -119,7 +119,7 @@ def test_this_machine_s_records_are_those_that_it_has_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read_json(Path("data/h200/manifest.json"))["protocol"] == "sampled"
-    assert len(find_side("h200", ATTENTION)["records"]) == 9 * 17 + 7 * 4 + 3 * 2
+    assert len(find_side("h200", ATTENTION)["records"]) == 9 * (17 + 3) + 7 * 11 + 3 * 2
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SideError, match="nothing has been measured here yet"):
         find_side("local", ATTENTION)

@@ -169,9 +169,6 @@ CHEATS: dict[str, tuple[Change, str]] = {
         record(batch_size=4, seq_len=1024), "fail identity.shape"
     ),
     "a record of no shape": (record(num_heads=0), "fail form.record"),
-    "a record of shared keys, which the course does not": (
-        record(num_kv_heads=8), "fail form.record"
-    ),
     "a record and a row that differ": (record_and_row, "fail form.declared_twice"),
     "samples of another time": (record([1.1] * 20), "fail arithmetic.samples"),
     "too many samples": (record([1.1] * 20_001), "fail form.many_samples"),

@@ -155,8 +155,8 @@ def _error(seconds: Sequence[float], rates: Sequence[float]) -> float:
     return max(EXACT, _rounding(seconds) + _rounding(rates))
 
 
-def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
-    """A result with the claims of its own record, which must be one of the script's runs."""
+def _of_record(result: Result, document: Mapping[str, Any]) -> Result | None:
+    """A result with the claims of its own record, None where it is of none of the script's runs."""
     try:
         record = parse_record(document, "it")
     except RecordError as error:
@@ -164,9 +164,8 @@ def _of_record(result: Result, document: Mapping[str, Any]) -> Result:
         raise UnsoundFileError("form.record", reason=reason) from error
     run, environment = record.run, record.environment
     stated = words.said_in_cells({name: str(run.to_json()[name]) for name in ATTRIBUTES})
-    # What has a default the course's script lacks.
-    for name in (parameter.name for parameter in ATTENTION.stated([run]) if parameter.default):
-        raise UnsoundFileError("form.record", reason=f"no run of the script has {name}")
+    if any(parameter.default for parameter in ATTENTION.stated([run])):
+        return None  # a run that the course's script lacks
     samples = {name: record.metrics.get(f"{name}_time", NO_SAMPLES).samples for name in TIMED}
     if max(map(len, samples.values())) > MAX_SAMPLES:
         raise UnsoundFileError("form.many_samples", key="record.metrics", most=str(MAX_SAMPLES))
@@ -198,7 +197,10 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     hinted = {k: value for k, value in words.said_in_name(name).items() if k not in stated}
     result = Result(name, path, sha256, stated, hinted)
     if "record" in document:
-        result = _of_record(result, document)
+        recorded = _of_record(result, document)
+        if recorded is None:
+            return None
+        result = recorded
         if result.status != "ok" and document.get(MEMORY) is None:
             return result
         if result.status != "ok":

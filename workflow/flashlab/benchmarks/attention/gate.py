@@ -18,9 +18,10 @@ TOLERANCES = {"float16": 5e-3, "bfloat16": 2e-2, "float32": 1e-4}
 """Largest relative error, as the norm of the difference over the norm of the reference. A dtype's
 own rounding stays several times below it; a wrong mask, scale or missing head lies far above."""
 
-LARGE_TOLERANCES = TOLERANCES | {"float32": 5e-4}
-"""The same where scores are large: in float32 the logarithm of a sum near 1000 is 3e-5 off, by
-which a softmax that is computed again from it is, too."""
+LARGE_TOLERANCES = TOLERANCES | {"float16": 1e-2, "float32": 5e-4}
+"""The same where scores are large: in float16 standard attention itself is 7e-3 off at N 16384; in
+float32 the logarithm of a sum near 1000 is 3e-5 off, by which a softmax computed again from it is,
+too."""
 
 MAX_SCORES = {"cpu": 2**24, "cuda": 2**27}
 """Elements of the score matrices, B·H·N², up to which the reference computes every head; above,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from flashlab.benchmarks.attention.gate import TOLERANCES, attend
+from flashlab.benchmarks.attention.gate import TOLERANCES, attend, reference
 from flashlab.benchmarks.attention.inputs import random_inputs, separated
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring.failures import IncorrectError
@@ -80,13 +80,12 @@ class Prepared:
         b, h = _random.randrange(shape.batch_size), _random.randrange(shape.kv_heads)
         mine = slice(h * shape.group, (h + 1) * shape.group)
         dtype = torch.float64 if given[0].is_cuda else torch.float32
-        q, k, v, g = (x.transpose(1, 2)[b].to(dtype) for x in given)  # each (H, N, D)
-        every = torch.arange(shape.seq_len, device=q.device) if shape.causal else None
-        out, dq, ds, p = attend(q[mine], k[h], v[h], g[mine], every)
+        q, k, v, g = (x.transpose(1, 2)[b] for x in given)  # each (H, N, D)
+        some = q[mine][None], k[h][None, None], v[h][None, None], g[mine][None]
+        out, dq, dk, dv = (x[0].to(dtype) for x in reference(some, shape.causal, dtype))
         return _entries(
             *((i, (b, slice(None), mine), x.transpose(0, 1)) for i, x in enumerate((out, dq))),
-            (2, (b, slice(None), h), (ds.mT @ q[mine]).sum(0)),
-            (3, (b, slice(None), h), (p.mT @ g[mine]).sum(0)),
+            *((i, (b, slice(None), h), x[0]) for i, x in ((2, dk), (3, dv))),
         )
 
     def renew(self) -> None:
