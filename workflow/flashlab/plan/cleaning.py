@@ -22,7 +22,6 @@ MEASURED = [
     for part in ("records", "replaced", "logs/measure")
 ]
 MADE = ("results/*", *(f"report/*.{kind}" for kind in ("pdf", "html", "json", "csv")), ".snakemake")
-TOPS = ("results", ".snakemake")
 
 
 class CleaningError(Exception):
@@ -39,11 +38,11 @@ def _files(path: Path) -> list[Path]:
 
 def _listing(parts: Mapping[str, Sequence[Path]]) -> list[str]:
     """A line for each part, with the disk space that its files take; what is gone takes none."""
-    sizes = {
-        name: sum(path.lstat().st_size for path in paths if os.path.lexists(path))
-        for name, paths in parts.items()
-    }
-    return [f"{size / 1024**2:9.1f} MiB  {name}" for name, size in sizes.items()]
+
+    def mib(paths: Sequence[Path]) -> float:
+        return sum(path.lstat().st_size for path in paths if os.path.lexists(path)) / 1024**2
+
+    return [f"{mib(paths):9.1f} MiB  {name}" for name, paths in parts.items()]
 
 
 def clean(yes: bool, records: bool) -> None:
@@ -77,7 +76,9 @@ def clean(yes: bool, records: bool) -> None:
     if held is not None:
         for path in files:
             path.unlink(missing_ok=True)
-        for folder, _, _ in (each for top in TOPS for each in os.walk(top, topdown=False)):
+        for folder, _, _ in (
+            each for top in ("results", ".snakemake") for each in os.walk(top, topdown=False)
+        ):
             with suppress(OSError):  # what is left in it
                 os.rmdir(folder)
         os.close(held)

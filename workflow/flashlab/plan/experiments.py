@@ -10,9 +10,6 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.plan.plan_files import SUMMARY
 from flashlab.runs import Run
 
-Kind = tuple[str, str]
-"""The dtype and the kind of device of all runs of a plan."""
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -70,8 +67,13 @@ def _ends(problems: Iterable[dict[str, Any]], benchmark: Benchmark) -> list[dict
     return [each[at] for each in along.values() for at in sorted({0, len(each) - 1})]
 
 
-def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) -> list[Experiment]:
-    """The experiments, the headline first; of a preview (`quick`) the ends of each sweep alone."""
+def experiments_of(
+    config: Mapping[str, Any], benchmark: Benchmark, kind: tuple[str, str]
+) -> list[Experiment]:
+    """The experiments of a dtype and a kind of device, the headline first.
+
+    Those of a preview (`quick`) are the ends of each sweep alone.
+    """
     (dtype, device), is_quick = kind, config["quick"]
 
     def runs(problems: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[Run, ...]:
@@ -82,20 +84,17 @@ def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) 
             for name in names
         )
 
-    summary = config["summary"]
-    names = tuple(summary["implementations"])
-    found = [Experiment(SUMMARY, names, runs([benchmark.complete(summary[device])], names))]
+    headline, names = config["summary"][device], tuple(config["summary"]["implementations"])
+    found = [Experiment(SUMMARY, names, runs([benchmark.complete(headline)], names))]
     for each in config["experiments"]:
         problems = [benchmark.complete(p) for p in benchmark.combinations(each[device])]
-        ends = _ends(problems, benchmark)
-        problems = ends if is_quick else problems
-        names = tuple(each["implementations"])
+        ends, names = _ends(problems, benchmark), tuple(each["implementations"])
         counted = [n for n in names if n in config["counted"] and each.get("counted", True)]
         found.append(
             Experiment(
                 name=each["name"],
                 implementations=names,
-                runs=runs(problems, names),
+                runs=runs(ends if is_quick else problems, names),
                 title=each["title"],
                 sweep=each["sweep"],
                 figures=figures_of(each),

@@ -39,9 +39,6 @@ from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 
-DIGITS = 12
-"""Hexadecimal digits of a commit in messages."""
-
 MOST_BYTES = 16 * 2**20
 """The largest archive: ways to send files from a host often take no more."""
 
@@ -65,7 +62,7 @@ def refuse_doubtful(
     )
     if len(commits) > 1 or any(is_changed for _, is_changed in commits):
         listed = ", ".join(
-            f"{count} at {commit[:DIGITS]}{' with uncommitted changes' if is_changed else ''}"
+            f"{count} at {commit[:12]}{' with uncommitted changes' if is_changed else ''}"
             for (commit, is_changed), count in commits.most_common()
         )
         doubts.append(

@@ -27,9 +27,6 @@ from flashlab.runs import Run
 REACH = timedelta(minutes=10)
 """Farthest that the processes of a block may have started from one another."""
 
-UNWANTED = ("no", False)
-"""The values of `counters` that read none; YAML takes a bare ``no`` for false."""
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -116,7 +113,8 @@ def counting_protocol(
     DatasetError where they are asked for and cannot be read.
     """
     timeout_s, wanted = config["measure"]["timeout_s"], config["counters"]
-    if not benchmark.counters_on(device) or wanted in UNWANTED or config["quick"]:
+    is_wanted = wanted not in ("no", False)  # YAML takes a bare no for false
+    if not is_wanted or not benchmark.counters_on(device) or config["quick"]:
         return {}
     if device == "cpu":
         return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}

@@ -25,9 +25,6 @@ ASKED = "is to be measured again"
 USUAL = (MISSING, ASKED)
 """The reasons that nobody need be told."""
 
-DRAWN = ("figures", "overview")
-"""The folders of figures, each of which is one output."""
-
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
 """The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
 
@@ -39,8 +36,8 @@ def damaged_outputs(home: Path, experiments: Collection[str]) -> dict[str, str]:
         folder, name, *_ = [*path.relative_to(home).parts, ""]
         if folder == "tables" and name not in experiments:
             continue
-        if (reason := damage(path, digests)) and folder in DRAWN:
-            reasons[(home / folder).as_posix()] = f"{path.name} {reason}"
+        if (reason := damage(path, digests)) and folder in ("figures", "overview"):
+            reasons[(home / folder).as_posix()] = f"{path.name} {reason}"  # it is one output
         elif reason:
             reasons[path.as_posix()] = reason
     return reasons
