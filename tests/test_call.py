@@ -6,13 +6,10 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from planted.calls import another_call
 
 from flashlab.benchmarks import registry
@@ -20,31 +17,15 @@ from flashlab.config import ConfigError, Layer
 from flashlab.files import read_json, write_json
 from flashlab.plan import call
 from flashlab.plan.call import HOLDER, CallError, asked_benchmark, hold_folder
-from flashlab.plan.digests import CHANGED, write_digests
-from flashlab.plan.plan_files import Plan, write_views
+from flashlab.plan.plan_files import write_views
 
-CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 LOCK = Path(".snakemake", "locks", "0.output.lock")
-Begin = Callable[..., Plan]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def begin(monkeypatch: pytest.MonkeyPatch) -> Begin:
-    """Begins a call in the folder, which it does not hold."""
-    monkeypatch.setattr(call, "hold_folder", lambda: 0)
-    base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
-
-    def plan(*arguments: str, dry: bool = False, **keys: Any) -> Plan:
-        own = [Layer("--config", {"device": "cpu", **keys})]
-        return call.begin(base, own, ["--cores", "1", *arguments], dry=dry)[0]
-
-    return plan
 
 
 def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals(tmp_path: Path) -> None:
@@ -57,22 +38,6 @@ def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals(tmp_path: Path) 
     write_views({name: {"a": 2}}, elsewhere)
     assert (elsewhere / name).stat().st_mtime_ns > 10**9
     assert not Path("new.json").exists()
-
-
-@pytest.mark.parametrize(("dry", "said"), [(True, "To be made again: "), (False, "Made again: ")])
-def test_a_call_says_what_was_changed_by_hand_and_a_dry_run_changes_nothing(
-    begin: Begin, capsys: pytest.CaptureFixture[str], dry: bool, said: str
-) -> None:
-    observations = Path("results", "local", "observations.json")
-    observations.parent.mkdir(parents=True)
-    observations.write_text("[]")
-    write_digests(observations)
-    observations.write_text("[")
-    before = {*Path().rglob("*")}
-    plan = begin(dry=dry)
-    assert f"{said}{observations} {CHANGED}\n" in capsys.readouterr().err
-    assert plan.redo[observations.as_posix()] == CHANGED
-    assert ({*Path().rglob("*")} == before) == dry
 
 
 BOTH = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"

@@ -116,47 +116,6 @@ def test_a_deterministic_gradient_has_the_same_bits_at_each_call(head_dim: int) 
     assert all(torch.equal(found, grads[0]) for found in grads)
 
 
-def grouped_reference(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, grad: torch.Tensor, causal: bool
-) -> list[torch.Tensor]:
-    """O, dQ, dK and dV in float64, where heads of q (B, N, H, D) share those of k and v."""
-    group = q.shape[2] // k.shape[2]
-    same = torch.stack([q, *(x.repeat_interleave(group, 2) for x in (k, v))], 2)
-    out, dqkv = reference_passes(same, grad, causal)
-    dq, dk, dv = dqkv.unbind(2)
-    return [out, dq, *(x.unflatten(2, (-1, group)).sum(3) for x in (dk, dv))]
-
-
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-@pytest.mark.parametrize("head_dim", [64, 96, 128, 192, 256])
-def test_separate_tensors_and_heads_that_share_keys(head_dim: int, kv_heads: int) -> None:
-    for seq_len in (1, 130, 512, 1100):
-        for causal, deterministic in ((False, False), (True, False), (True, True)):
-            # Views: heads before positions, and of a wider tensor.
-            q, kv = randn(2, 4, seq_len, head_dim), randn(2, seq_len, kv_heads, 2, head_dim)
-            inputs = [q.transpose(1, 2), *kv.unbind(3)]
-            assert_passes_right(inputs, causal, deterministic)
-
-
-def assert_passes_right(
-    inputs: Sequence[torch.Tensor],
-    causal: bool,
-    deterministic: bool = False,
-    calls: int = 1,
-    tolerance: float = 1e-3,
-) -> None:
-    """Both passes of q, k and v agree with float64 in each of so many calls."""
-    inputs = [x.detach().requires_grad_() for x in inputs]
-    grad = randn(*inputs[0].shape, dtype=inputs[0].dtype)
-    expected = grouped_reference(*inputs, grad, causal)
-    for _ in range(calls):
-        leave_nan_in_free_memory()
-        out = operator.separate_attention(*inputs, causal, deterministic)
-        found = [out.detach(), *torch.autograd.grad(out, inputs, grad)]
-        told = [x.shape for x in inputs[:2]], causal, deterministic, grad.dtype
-        assert_right(found, expected, told, tolerance)
-
-
 def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.Tensor:
     """(B, N, H, D) in a random order in memory, perhaps a part of a wider tensor."""
     wider = [n + choose.choice((0, 0, 8)) for n in size[1:]]
@@ -187,11 +146,19 @@ def test_random_problems_in_all_ways(monkeypatch: pytest.MonkeyPatch, seed: int)
         deterministic = choose.random() < 0.2
         dtype, scale = choose.choice(list(TOLERANCES)), choose.choice((0.1, 1, 1, 3))
         heads = (kv_heads * group, kv_heads, kv_heads)
-        inputs = [random_view(choose, B, N, each, D, dtype=dtype) for each in heads]
-        inputs[0].mul_(scale)
-        tolerance = TOLERANCES[dtype] * max(1, scale)
-        # The first launch of a problem is Python's, the second C++'s.
-        assert_passes_right(inputs, causal, deterministic, 2, tolerance)
+        q, k, v = (random_view(choose, B, N, each, D, dtype=dtype) for each in heads)
+        inputs = [x.requires_grad_() for x in (q.mul_(scale), k, v)]
+        grad = randn(B, N, heads[0], D, dtype=dtype)
+        same = [x.repeat_interleave(heads[0] // x.shape[2], 2) for x in inputs]
+        right, dqkv = reference_passes(torch.stack(same, 2), grad, causal)
+        dq, *shared = dqkv.unbind(2)
+        expected = [right, dq, *(x.unflatten(2, (kv_heads, group)).sum(3) for x in shared)]
+        for launch in ("Python's", "C++'s"):
+            leave_nan_in_free_memory()
+            out = operator.separate_attention(*inputs, causal, deterministic)
+            found = [out.detach(), *torch.autograd.grad(out, inputs, grad)]
+            told = (launch, q.shape, kv_heads, causal, deterministic, dtype)
+            assert_right(found, expected, told, TOLERANCES[dtype] * max(1, scale))
 
 
 @pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 100), (64, 1000), (128, 777), (256, 300)])
@@ -229,16 +196,6 @@ def test_errors_are_at_most_twice_those_of_half_precision(head_dim: int, seq_len
             assert errors[0] <= 2 * errors[1] + 1e-5
 
 
-@pytest.mark.parametrize("head_dim", [64, 128])
-def test_large_scores_do_not_overflow(head_dim: int) -> None:
-    qkv = (random_qkv(1, 300, 2, head_dim) * 30).detach().requires_grad_()
-    qkv.data[:, :, 2] /= 30
-    grad = randn(1, 300, 2, head_dim)
-    found = both_passes(operator.attention, qkv, False, grad)
-    assert relative_error(found[0], reference_passes(qkv, grad, False)[0]) < 5e-3
-    assert found[1].isfinite().all()
-
-
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_what_is_not_finite_stays_in_its_sequence_and_head(bad: float) -> None:
     qkv = random_qkv(3, 130, 2, 64)
@@ -264,15 +221,6 @@ def test_tensors_of_more_than_2_to_the_31_elements() -> None:
     right, dright = both_passes(operator.attention, small, True, ones.expand(8, 256, 16, 64))
     assert torch.equal(out[-1], right[1]) and torch.equal(out[0], right[0])
     assert torch.equal(dqkv[-1], dright[1]) and torch.equal(dqkv[-2], dright[0])
-
-
-def test_saved_tensors_may_be_kept_on_the_cpu() -> None:
-    qkv = random_qkv(2, 37, 2, 64)
-    grad = randn(2, 37, 2, 64)
-    right = both_passes(operator.attention, qkv, True, grad)
-    with torch.autograd.graph.save_on_cpu():
-        found = both_passes(operator.attention, qkv, True, grad)
-    assert all(torch.equal(mine, other) for mine, other in zip(found, right, strict=True))
 
 
 @pytest.mark.parametrize("seq_len", [512, 2048])
