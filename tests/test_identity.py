@@ -102,18 +102,15 @@ def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
     assert name("cpu") == name("cpu", driver="1", gpu="T4")
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        *("measuring/child", "measuring/protocols", "measuring/memory", "statistics"),
-        *(f"benchmarks/attention/{name}" for name in ("measure", "gate", "shape")),
-    ],
-)
-def test_code_that_measures_counts(
-    named: Named, monkeypatch: pytest.MonkeyPatch, module: str
-) -> None:
-    before, digest = named(), identity._tree_digest
-    edited = PACKAGE / f"{module}.py"
+MODULES = """
+    measuring/child measuring/protocols measuring/memory statistics benchmarks/attention/measure
+    benchmarks/attention/gate benchmarks/attention/shape
+"""
+
+
+@pytest.mark.parametrize("module", MODULES.split())
+def test_code_that_measures_counts(named: Named, monkeypatch: Any, module: str) -> None:
+    before, digest, edited = named(), identity._tree_digest, PACKAGE / f"{module}.py"
     monkeypatch.setattr(identity, "_tree_digest", lambda p: "edited" if p == edited else digest(p))
     monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
     assert named() != before

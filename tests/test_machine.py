@@ -10,7 +10,6 @@ from typing import Any
 
 import pynvml
 import pytest
-import torch
 import yaml
 
 from flashlab import machine, nsight
@@ -60,6 +59,19 @@ def test_visible_gpus_are_those_that_cuda_would_see(
     assert machine.gpus() == [GPUS[index] for index in expected]
 
 
+@pytest.mark.parametrize(
+    ("present", "built", "lacking"), [([], True, "no NVIDIA GPU"), (GPUS, False, "without CUDA")]
+)
+def test_cuda_needs_a_gpu_and_a_torch_that_is_built_for_it(
+    monkeypatch: pytest.MonkeyPatch, present: list[Gpu], built: bool, lacking: str
+) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: present)
+    monkeypatch.setattr(machine, "torch_has_cuda", lambda: built)
+    assert machine.detect_device("cpu") == machine.detect_device("auto") == "cpu"
+    with pytest.raises(MachineError, match=lacking):
+        machine.detect_device("cuda")
+
+
 def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where Snakemake alone is installed."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
@@ -71,26 +83,6 @@ def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(monkeypatch: pytest.Mon
         with pytest.raises(MachineError, match="pip install nvidia-ml-py"):
             machine.detect_device(wanted)
     assert machine.detect_device("cpu") == "cpu"
-
-
-@pytest.mark.parametrize(
-    ("present", "built", "lacking"),
-    [
-        *(([], True, "no NVIDIA GPU is visible"), (GPUS, False, "built without CUDA")),
-        (GPUS, True, None),
-    ],
-)
-def test_cuda_needs_a_gpu_and_a_torch_that_is_built_for_it(
-    monkeypatch: pytest.MonkeyPatch, present: list[Gpu], built: bool, lacking: str | None
-) -> None:
-    assert machine.torch_has_cuda() == (torch.version.cuda is not None)
-    monkeypatch.setattr(machine, "gpus", lambda: present)
-    monkeypatch.setattr(machine, "torch_has_cuda", lambda: built)
-    assert machine.detect_device("cpu") == "cpu"
-    assert machine.detect_device("auto") == ("cpu" if lacking else "cuda")
-    if lacking:
-        with pytest.raises(MachineError, match=lacking):
-            machine.detect_device("cuda")
 
 
 # A plan for another machine
@@ -110,7 +102,7 @@ def plan(**own: Any) -> Plan:
     return make(Layer("config/config.yaml", config), [Layer("--config", own)])
 
 
-def test_a_plan_made_elsewhere_names_every_record_as_the_machine_itself_does_whatever_its_driver(
+def test_a_plan_made_elsewhere_names_records_as_the_machine_itself_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from flashlab.benchmarks.ladder import gate, measure, process
-from flashlab.benchmarks.ladder.cases import ASSIGNMENT, CASES, case_of
 from flashlab.measuring.failures import IncorrectError
 
 RUN = {"batch_size": 3, "seq_len": 20, "head_dim": 8, "device": "cpu"}
@@ -84,12 +83,6 @@ def test_what_would_take_hours_is_unsupported() -> None:
         measured("cpu", batch_size=4, seq_len=16384, head_dim=64)
     with pytest.raises(NotImplementedError, match="simulator of CUDA would take hours"):
         measured("cuda", seq_len=2048)
-
-
-def test_the_cases_are_those_of_the_assignment() -> None:
-    assert sorted(ASSIGNMENT) == list(range(1, 31)) and len(set(CASES.values())) == len(CASES)
-    assert max(b * n * d for b, n, d in ASSIGNMENT.values()) == 78_643_200
-    assert (case_of(4, 16384, 64), case_of(4, 16384, 32)) == (28, 0)
 
 
 def test_a_process_is_timed_with_its_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -103,30 +103,27 @@ def operator() -> ModuleType:
     return loaded
 
 
+FORM = r"q must be \(B, N, H, D\)"
+
+
 @pytest.mark.parametrize(
-    ("dtype", "q", "k", "v", "said"),
+    ("q", "k", "v", "said"),
     [
-        (torch.float32, *((1, 8, 2, 64),) * 3, "float16 and bfloat16"),
-        (torch.float16, *((1, 8, 2, 12),) * 3, "head_dim 12"),
-        (torch.float16, *((1, 8, 2, 264),) * 3, "head_dim 264"),
-        # 4 heads of q do not share 3 evenly; another length; k and v differ; none
-        *(
-            (torch.float16, (1, 8, 4, 64), k, v, r"q must be \(B, N, H, D\)")
-            for k, v in (
-                *(((1, 8, 3, 64), (1, 8, 3, 64)), ((1, 9, 4, 64), (1, 9, 4, 64))),
-                *(((1, 8, 4, 64), (1, 8, 2, 64)), ((1, 8, 0, 64), (1, 8, 0, 64))),
-            )
-        ),
+        *((*[(8, 2, d)] * 3, f"head_dim {d}") for d in (12, 264)),
+        ((8, 4, 64), (8, 3, 64), (8, 3, 64), FORM),  # which 4 heads of q do not share evenly
+        *(((8, 4, 64), (n, h, 64), (n, h, 64), FORM) for n, h in ((9, 4), (8, 0))),
+        ((8, 4, 64), (8, 4, 64), (8, 2, 64), FORM),
     ],
 )
 def test_what_there_is_no_kernel_for_is_refused(
-    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, q: Any, k: Any,
-    v: Any, said: str,
-) -> None:  # fmt: skip
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, q: Any, k: Any, v: Any, said: str
+) -> None:
     monkeypatch.setattr(torch.Tensor, "is_cuda", True)
-    tensors = (torch.empty(size, dtype=dtype) for size in (q, k, v))
+    tensors = [torch.empty(1, *size, dtype=torch.float16) for size in (q, k, v)]
     with pytest.raises((NotImplementedError, ValueError), match=said):
         operator.separate_attention(*tensors, True)
+    with pytest.raises(NotImplementedError, match="float16 and bfloat16"):
+        operator.separate_attention(*[torch.empty(1, 8, 2, 64)] * 3, True)
 
 
 def test_a_record_says_what_ran(operator: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
