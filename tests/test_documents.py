@@ -30,14 +30,16 @@ EXAMPLES = {"n128.json", "b16_n512_h32_e2048_causal.json"}
 FILE = re.compile(r"\.?[\w.-]+(/[\w.-]+)*(/|\.(css|csv|gz|html|j2|js|json|md|pdf|po|py|smk|yaml))")
 BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:[A-Z_]+=(?:'[^']*'|\S*) )*(\./run|snakemake|python -m flashlab)(| .*)$")
+MODELS = [configuration_of(benchmark) for benchmark in BENCHMARKS.values()]
+COMMANDS = next(dict(a.choices or {}) for a in make_parser()._actions if a.nargs == "A...")
 
 
 @functools.cache
 def code() -> str:
     """The text of all that makes files, and the names of the project's files."""
     made_by = [*ROOT.glob("workflow/**/*.py"), *ROOT.glob("workflow/**/*.smk"), ROOT / "run"]
-    texts = [path.read_text("utf-8") for path in made_by]
-    return "\n".join([*texts, *(path.name for path in ROOT.glob("[!r.]*/**/*"))])
+    names = [path.name for path in ROOT.glob("[!r.]*/**/*")]
+    return "\n".join([*(path.read_text("utf-8") for path in made_by), *names])
 
 
 def is_a_file(name: str, document: Path) -> bool:
@@ -47,15 +49,14 @@ def is_a_file(name: str, document: Path) -> bool:
     last = name.rstrip("/").rpartition("/")[2]
     if "/" in name.rstrip("/") and not re.match(MADE, name):
         return False
-    reports = {benchmark.report for benchmark in BENCHMARKS.values()}
-    return Path(last).stem in reports or bool(re.search(rf"\b{re.escape(last)}\b", code()))
+    is_report = Path(last).stem in {benchmark.report for benchmark in BENCHMARKS.values()}
+    return is_report or bool(re.search(rf"\b{re.escape(last)}\b", code()))
 
 
 def is_a_key(name: str) -> bool:
     """True if a dotted name is a key of some benchmark's configuration."""
     *path, last = name.split(".")
-    models = [model_at(configuration_of(benchmark), path) for benchmark in BENCHMARKS.values()]
-    fields = [field for model in models for field in model.model_fields.items()]
+    fields = [each for of in MODELS for each in model_at(of, path).model_fields.items()]
     return last in {field.alias or key for key, field in fields}
 
 
@@ -75,8 +76,7 @@ def options_of(program: str, command: str) -> set[str]:
     if program == "./run" and command not in ("bench", "check"):
         found = re.search(rf"\./run {command}\b(.*)", ROOT.joinpath("run").read_text("utf-8"))
         return {"--help", *re.findall(r"--\w+", found[1])} if found else set()
-    commands = next(dict(a.choices or {}) for a in make_parser()._actions if a.nargs == "A...")
-    return {*commands[command]._option_string_actions} if command in commands else set()
+    return {*COMMANDS[command]._option_string_actions} if command in COMMANDS else set()
 
 
 def mistakes_of_a_call(program: str, words: list[str]) -> Iterator[str]:
