@@ -357,6 +357,15 @@ def test_a_failed_job_is_named_with_the_end_of_its_log_and_the_old_report(lab: L
     assert said[20:] == [*ADVICE]
 
 
+def test_a_report_that_is_not_verified_has_said_so_itself(lab: Lab) -> None:
+    lab.call(verify=1)
+    told = job(0, "verify", "x", title="Verifying", log="verify.log")
+    lab.said(**told)
+    assert lab.said(**{**told, "event": LogEvent.JOB_ERROR}) == ["Verifying: failed"]
+    lab.said("Exiting because a job execution failed. Look above", level=logging.ERROR)
+    assert lab.ends() == []
+
+
 def test_an_interrupted_call_says_what_is_kept_in_one_line(lab: Lab) -> None:
     lab.call(measure=4)
     lab.measure(RUNS[0])

@@ -20,7 +20,6 @@ from snakemake_interface_logger_plugins.common import LogEvent
 BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Building DAG of jobs")
 """Messages of Snakemake without an event that tell the reader nothing."""
 
-INTERRUPTED = "Terminating processes on user request"
 ENDS_SOON = "Will exit after finishing currently running jobs"
 """Said, maybe twice, once SIGTERM has come."""
 JOB_FAILED = re.compile(
@@ -52,11 +51,14 @@ class LogHandler(LogHandlerBase):
         )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the lines for an event."""
+        """Print the lines for an event, and on a terminal, below them, what is done."""
+        from flashlab.terminal.lines import activity
+
         if self._over:
             return
         try:
-            self._print(self._lines(record))
+            lines = self._lines(record)
+            self._print(lines, activity(self._call) if self._shows_steps else "")
         except BrokenPipeError:
             self._over = True  # the reader has closed the pipe
         except Exception:
@@ -70,22 +72,14 @@ class LogHandler(LogHandlerBase):
             self._over = True
             self._call.interrupted |= sys.exc_info()[0] is KeyboardInterrupt
             with suppress(BrokenPipeError):
-                self._print(summary(self._call))
+                self._print(summary(self._call), "")
         super().close()
 
-    def _print(self, lines: Sequence[str]) -> None:
-        """Print lines, and on a terminal, below them, what is done, until the next line comes."""
-        from flashlab.terminal.lines import activity
-
+    def _print(self, lines: Sequence[str], below: str) -> None:
         blank = "\r\x1b[K" if self._shows_steps else ""
-        if lines:
-            print(blank + "\n".join(lines), file=self._stream, flush=True)
-        if self._shows_steps:
-            said = "" if self._over else activity(self._call)
-            total = self._call.counts.get("total", 0)
-            steps = f"{len(self._call.done)}/{total} steps {said}" if said else ""
-            width = shutil.get_terminal_size().columns - 1
-            print(blank + steps[:width], end="", file=self._stream, flush=True)
+        text = blank + "\n".join([*lines, ""]) if lines else ""
+        below = blank + below[: shutil.get_terminal_size().columns - 1]
+        print(text + below, end="", file=self._stream, flush=True)
 
     def _lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""
@@ -124,7 +118,7 @@ class LogHandler(LogHandlerBase):
         lines, call = text.splitlines(), self._call
         if text.startswith("Nothing to be done"):
             call.nothing_to_do = True
-        elif text.startswith((INTERRUPTED, ENDS_SOON)):
+        elif text.startswith(("Terminating processes on user request", ENDS_SOON)):
             is_told, call.interrupted = call.interrupted, True
             return lines if text.startswith(ENDS_SOON) and not is_told else []
         elif JOB_FAILED.match(text):

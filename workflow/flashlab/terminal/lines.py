@@ -266,16 +266,17 @@ def _so_far(call: Call) -> list[str]:
 
 
 def activity(call: Call) -> str:
-    """The current job in a few words; none if a job itself writes to the terminal."""
+    """How much is done, and the current job; nothing if a job itself writes to the terminal."""
     ended = {*call.done, *call.failed}
     jobs = [job for job in call.jobs.values() if job not in ended]
     is_silent = {job.rule for job in jobs} <= {*STAGES, MEASURE}
     if not jobs or not is_silent or call.dry_run or call.interrupted:
         return ""
-    if jobs[-1].rule != MEASURE:
-        return jobs[-1].title
-    words = " ".join(["Measuring", *call.names.get(*2 * jobs[-1].outputs).split()])
-    return words + (f", about {left} of measuring left" if (left := _left(call)) else "")
+    words, path = jobs[-1].title, "".join(jobs[-1].outputs)
+    if jobs[-1].rule == MEASURE:
+        words = " ".join(["Measuring", *call.names.get(path, path).split()])
+        words += f", about {left} of measuring left" if (left := _left(call)) else ""
+    return f"{len(call.done)}/{call.counts.get('total', 0)} steps {words}"
 
 
 def summary(call: Call) -> list[str]:
@@ -293,11 +294,21 @@ def summary(call: Call) -> list[str]:
     if call.began is None or call.dry_run:
         return call.withheld if call.began is None else _would_do(call)
     if call.failed or call.stopped:
-        lines = _failures(call)
+        failed = [job for job in call.failed if job.rule != "verify"]  # it prints its own
+        lines = ["", f"{_plural(len(failed), 'job')} failed:"] if failed else []
+        tails: list[list[str]] = []
+        for job in failed:
+            lines.append(f"  {job.title}")
+            for log in job.logs:
+                tail = _logged(log)[-TAIL_LINES:]
+                state = "ends in the same lines" if tail in tails else "ends:"
+                lines.append(f"    {log} {state if tail else 'is empty'}")
+                lines += [f"      | {line}" for line in tail if tail not in tails]
+                tails.append(tail)
         if is_asked and is_there and report not in _outputs(call.done):
             when = datetime.fromtimestamp(Path(report).stat().st_mtime)
             lines += ["", f"{report} is still the old report, made on {when:%Y-%m-%d %H:%M}."]
-        return [*lines, *(ADVICE if call.failed else call.withheld)]
+        return lines + ([*ADVICE] if failed else [] if call.failed else call.withheld)
     lines = [UP_TO_DATE] if call.nothing_to_do else []
     lines += _statuses(call) if is_asked or call.measured_at else []
     written = (path for path in _outputs(call.done) if path.startswith("report/"))
@@ -320,22 +331,6 @@ def _would_do(call: Call) -> list[str]:
         if stages[rule] and (title := STAGES.get(rule, rule)):
             lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))
     return [*lines, "This was a dry run: nothing was measured or made."]
-
-
-def _failures(call: Call) -> list[str]:
-    """The failed jobs with the last lines of their logs, each of them once."""
-    failed = [job for job in call.failed if job.rule != "verify"]  # it prints its own
-    lines = ["", f"{_plural(len(failed), 'job')} failed:"] if failed else []
-    tails: list[list[str]] = []
-    for job in failed:
-        lines.append(f"  {job.title}")
-        for log in job.logs:
-            tail = _logged(log)[-TAIL_LINES:]
-            state = "ends in the same lines" if tail in tails else "ends:"
-            lines.append(f"    {log} {state if tail else 'is empty'}")
-            lines += [f"      | {line}" for line in tail if tail not in tails]
-            tails.append(tail)
-    return lines
 
 
 def check_of(run: Run) -> str:
