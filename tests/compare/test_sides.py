@@ -10,9 +10,9 @@ from compare.recordings import git, keep, record, runs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.comparison import compare
-from flashlab.compare.sides import Side, SideError, find_side, side_files, unpack_folder
+from flashlab.compare.sides import Side, SideError, find_side, unpack_folder
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.plan.plan_files import RECORDS
+from flashlab.plan.plan_files import RECORDS, process_files
 from flashlab.records import Record
 
 KERNEL = """
@@ -24,7 +24,7 @@ def attention(qkv, causal):
 
 
 def paths_of(side: Side) -> list[Path]:
-    return [*map(Path, side_files(side))]
+    return [Path(f["path"]) for each in side["records"] for f in process_files(each)]
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 # records of two sides -> comparison: its table, its sentences, and a PDF and a page of them.
 
-from flashlab.compare.sides import comparison_plan, side_files
+from flashlab.compare.sides import comparison_plan
 from flashlab.files import read_json
 from flashlab.plan.plan_files import write_views
 
@@ -13,8 +13,7 @@ if "compare" in PLAN.config:
             write_views({COMPARED: comparison_plan(PLAN)}, FOLDER)
         except call.ERRORS as error:
             raise WorkflowError(str(error)) from None
-    for side in read_json(FOLDER / COMPARED)["sides"]:
-        COMPARED_RECORDS += side_files(side)
+    COMPARED_RECORDS += read_json(FOLDER / COMPARED)["files"]
 
 
 rule comparison:

@@ -5,7 +5,7 @@ Each side is read and estimated as a report's dataset is: a run's estimate is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,11 @@ class _Read:
     the codes of its warnings. RecordError for a record that is missing or damaged.
     """
 
-    def __init__(self, side: Side, shared: set[Run]) -> None:
+    def __init__(self, side: Side, entries: Iterable[Mapping[str, Any]]) -> None:
         self.name, benchmark = side["name"], find_benchmark(side["benchmark"])
-        entries = [each for each in side["records"] if Run.of(benchmark, each["run"]) in shared]
         file = side["ceilings"]
         self.ceilings = read_ceilings(read_json(Path(file))) if file else None
-        of = read_runs({**side, "records": entries}, side, self.ceilings)
+        of = read_runs({**side, "records": [*entries]}, side, self.ceilings)
         self.records, self.status = [*of.records], {each.run: each.status for each in of.runs}
         devices = {str(d) for r in self.records if (d := r.environment.get("device_name"))}
         ended = max(record.started for record in self.records)
@@ -192,9 +191,7 @@ def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
     return found
 
 
-def compare_ceilings(
-    both: Sequence[Ceilings | None], dtypes: Iterable[str]
-) -> list[dict[str, Any]]:
+def compare_ceilings(both: Sequence[Ceilings | None], dtypes: set[str]) -> list[dict[str, Any]]:
     """The rates that both devices were measured to reach at first.
 
     `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s; `sustained`
@@ -218,8 +215,8 @@ def compare(one: Side, other: Side) -> Compared:
         RecordError: a record is missing or damaged.
     """
     benchmark = find_benchmark(one["benchmark"])
-    runs = [{Run.of(benchmark, each["run"]) for each in s["records"]} for s in (one, other)]
-    shared = runs[0] & runs[1]
+    runs = [{Run.of(benchmark, e["run"]): e for e in s["records"]} for s in (one, other)]
+    shared = runs[0].keys() & runs[1].keys()
     if not shared:
         kinds = [" and ".join(sorted({f"{r.dtype} on {r.device}" for r in of})) for of in runs]
         raise SideError(
@@ -227,11 +224,8 @@ def compare(one: Side, other: Side) -> Compared:
             "common: none has the same implementation, shape, dtype and kind of device. Measure "
             "both with the same configuration."
         )
-    sides = [_Read(side, shared) for side in (one, other)]
-    named = {
-        run: {"implementation": run.implementation, "shape": " ".join(run.words)}
-        for run in runs[0] | runs[1]
-    }
+    both = zip((one, other), runs, strict=True)
+    sides = [_Read(side, (of[run] for run in of if run in shared)) for side, of in both]
     about: dict[str, Any] = {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
@@ -240,15 +234,19 @@ def compare(one: Side, other: Side) -> Compared:
         "environments": _circumstances(sides),
         "ceilings": compare_ceilings([s.ceilings for s in sides], {run.dtype for run in shared}),
         "ended": [
-            {**named[run], "one": statuses[0], "other": statuses[1], **run}
+            {**_named(run), "one": statuses[0], "other": statuses[1], **run}
             for run in sorted(shared)
             if {*(statuses := [side.status[run] for side in sides])} != {"ok"}
         ],
-        "only": [[named[run] for run in sorted(of - shared)] for of in runs],
+        "only": [[*map(_named, sorted(of.keys() - shared))] for of in runs],
     }
     table = _table(benchmark, sides)
     about["observations"] = [each.to_json() for each in story(Compared(benchmark, table, about))]
     return Compared(benchmark, table, about)
+
+
+def _named(run: Run) -> dict[str, str]:
+    return {"implementation": run.implementation, "shape": " ".join(run.words)}
 
 
 def to_json(c: Compared) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -27,9 +27,6 @@ from flashlab.report.document import Prose, Report, Row, Table, Text, Words, in_
 from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field
 from flashlab.story.observation import Observation
 from flashlab.story.words import joined, paragraphs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIGURE = "forest.svg"
 SIGNS = {"equal": "≈", "undecided": "?"}
@@ -137,7 +134,7 @@ TICKS = (0.1, 0.2, 0.5, 0.8, 1, 1.2, 1.5, 2, 5, 10)
 ROW_POINTS, BAND = 9.4, "#EEEEEE"
 
 
-def draw_forest(c: Compared, languages: Sequence[str]) -> Figure:
+def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
     """How many times as fast the second side is, by implementation and sizes: the forest plot.
 
     A row for each, a panel a time: the geometric mean with its interval, hollow where no difference
@@ -172,7 +169,7 @@ def draw_forest(c: Compared, languages: Sequence[str]) -> Figure:
         axes.scatter(means.x, means.y, 15, faces, edgecolors=shades, linewidths=0.8, zorder=3)
     margins = (3.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)
     style.lay_out(figure, ROW_POINTS * len(looks), margins, before=style.widest(looks, "bold"))
-    return figure
+    style.save(figure, path)
 
 
 # Set as a report
@@ -246,7 +243,7 @@ def write_comparison(plan_file: Path, output: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, style.drawing():
         figure, page = Path(folder, FIGURE), Page()
         if len(c.single):
-            style.save(draw_forest(c, languages), figure)
+            draw_forest(c, languages, figure)
         report = report_of(c, languages, figure)
         created = datetime.fromisoformat(report.created).astimezone(UTC)
         pdf = to_pdf(to_html(report), figure.parent, attached, created)
@@ -264,8 +261,8 @@ def print_comparison(
     benchmark = find_benchmark(name)
     c = compare(find_side(one, benchmark), find_side(other, benchmark))
     report = report_of(c, (language,), Path(FIGURE))
-    is_json, is_markdown = form == "json", form == "markdown"
-    print(json_text(to_json(c)) if is_json else as_text(report, language, is_markdown), end="")
+    text = as_text(report, language, form == "markdown")
+    print(json_text(to_json(c)) if form == "json" else text, end="")
     metrics = {metric.name: metric for metric in benchmark.compared}
     of = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
     shown = zip(of.verdict, of.metric, strict=True)

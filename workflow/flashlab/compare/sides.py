@@ -57,12 +57,6 @@ def _side(name: str, benchmark: Benchmark, files: Files, ceilings: Path | None =
     return {**about, "ceilings": ceilings and ceilings.as_posix()}
 
 
-def side_files(side: Side) -> list[str]:
-    """Every file that a side is read from."""
-    files = [file["path"] for entry in side["records"] for file in process_files(entry)]
-    return [*files, *filter(None, [side["ceilings"]])]
-
-
 def _planned(benchmark: Benchmark, plan: Mapping[str, Any]) -> Files:
     """The records of a benchmark that a plan names (`plan_files.RECORDS`)."""
     for entry in planned_records(plan) if plan["benchmark"] == benchmark.name else ():
@@ -71,9 +65,10 @@ def _planned(benchmark: Benchmark, plan: Mapping[str, Any]) -> Files:
 
 
 def comparison_plan(plan: Plan) -> dict[str, Any]:
-    """The sides that the configuration's ``compare`` names; this call plans the records of `local`.
+    """The sides that the configuration's ``compare`` names, and all files that they are read from.
 
-    ConfigError for a side that is none, and where a dataset is to be reported besides.
+    This call plans the records of `local`. ConfigError for a side that is none, and where a dataset
+    is to be reported besides.
     """
     if plan.dataset != LOCAL:
         raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
@@ -84,7 +79,9 @@ def comparison_plan(plan: Plan) -> dict[str, Any]:
         _side(name, benchmark, planned, ceilings) if name == LOCAL else find_side(name, benchmark)
         for name in plan.config["compare"]
     ]
-    return {"sides": sides, "languages": plan.config["languages"]}
+    files = [f["path"] for side in sides for each in side["records"] for f in process_files(each)]
+    files += filter(None, [side["ceilings"] for side in sides])
+    return {"sides": sides, "languages": plan.config["languages"], "files": files}
 
 
 def find_side(name: str, benchmark: Benchmark) -> Side:
