@@ -15,7 +15,7 @@ KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 PUBLIC = """
     benchmarks.attention benchmarks.attention.costs benchmarks.attention.declaration
     benchmarks.attention.shape benchmarks.implementations config devices files forks labels
-    lab5 lab5.assigning lab5.checks lab5.documents lab5.importing lab5.results
+    lab5 lab5.assigning lab5.importing lab5.results
     lab5.words plan plan.datasets plan.experiments plan.make plan.runs
     records report.attachments report.document report.rebuild report.render runs
     telling.glyphs untrusted

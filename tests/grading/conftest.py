@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from planted.classes import Handed, lab
 
-from flashlab.lab5.checks import Line
+from flashlab.lab5.assigning import Line
 from flashlab_grading import submissions
 from flashlab_grading.checks import CHECKS, Submission
 from flashlab_grading.checks import OWN_CHECKS as OWN_CHECKS

@@ -14,8 +14,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.costs import compulsory_tensors
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device, known_devices
-from flashlab.lab5.assigning import File, known_workspaces
-from flashlab.lab5.checks import check_results
+from flashlab.lab5.assigning import File, check_results, known_workspaces
 from flashlab.lab5.results import Result
 from flashlab_grading.checks import bytes_moved, check_coverage, check_physics
 from flashlab_grading.sheets import self_check

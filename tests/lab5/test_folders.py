@@ -32,8 +32,8 @@ from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.documents import FolderError, OpenRunsError
 from flashlab.lab5.importing import import_plan
+from flashlab.lab5.results import FolderError, OpenRunsError
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab.plan.importing import config_of
 

@@ -14,8 +14,8 @@ from planted.course import result_of
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.documents import FolderError, OpenRunsError
 from flashlab.lab5.importing import import_plan
+from flashlab.lab5.results import FolderError, OpenRunsError
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 
 KNOWN = (NAIVE, FLASH2, "SdpaMath")

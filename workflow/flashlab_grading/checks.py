@@ -20,9 +20,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
 from flashlab.devices import find_device, known_devices
-from flashlab.lab5.assigning import File, Option, stated
-from flashlab.lab5.checks import Line as Line
-from flashlab.lab5.checks import Verdict as Verdict
+from flashlab.lab5.assigning import File, Line, Option, Verdict, stated
 from flashlab.lab5.results import Result, is_cpu
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES, TIMED, described
 from flashlab.records import Record

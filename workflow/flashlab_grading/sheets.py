@@ -19,11 +19,12 @@ import pandas as pd
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.files import open_atomically, read_json
-from flashlab.lab5.documents import FolderError
+from flashlab.lab5.assigning import Line
 from flashlab.lab5.importing import import_plan
+from flashlab.lab5.results import FolderError
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
-from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line, Submission
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Submission
 from flashlab_grading.submissions import grade, grade_order
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}

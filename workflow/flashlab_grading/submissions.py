@@ -39,10 +39,8 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
 from flashlab.files import read_json, write_json
 from flashlab.forks import forked
-from flashlab.lab5.assigning import Option, assign
-from flashlab.lab5.checks import check_results
-from flashlab.lab5.documents import MAX_BYTES, MAX_ENTRIES, MAX_FILES, SPREADSHEETS
-from flashlab.lab5.results import Folder, Result, read_folder
+from flashlab.lab5.assigning import Line, Option, assign, check_results
+from flashlab.lab5.results import MAX_BYTES, MAX_ENTRIES, MAX_FILES, Folder, Result, read_folder
 from flashlab.plan.experiments import protocol_of
 from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
@@ -50,7 +48,7 @@ from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded
 from flashlab_grading import checks
-from flashlab_grading.checks import PASSES, GradingError, Line, Submission, kind_of_device
+from flashlab_grading.checks import PASSES, GradingError, Submission, kind_of_device
 from flashlab_grading.copies import check_own_copies, copies_of, published_times, shipped, times_of
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
@@ -88,7 +86,7 @@ def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[st
         raise UnsoundFileError("form.archive_unknown")
     content = read_bounded(str(file), most=MAX_ARCHIVE_BYTES)
     with _damage():
-        for encoding in ("utf-8", SPREADSHEETS, "cp437"):  # that which all of its names have
+        for encoding in ("utf-8", "cp950", "cp437"):  # that which all of its names have
             with suppress(UnicodeDecodeError):
                 archive = zipfile.ZipFile(io.BytesIO(content), metadata_encoding=encoding)
                 break

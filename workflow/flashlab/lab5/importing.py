@@ -14,11 +14,9 @@ from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.files import canonical
-from flashlab.lab5 import words
-from flashlab.lab5.assigning import File, assign, read_numbers, stated
-from flashlab.lab5.checks import check_arithmetic
-from flashlab.lab5.documents import RUNS_CSV, FolderError, OpenRunsError, documents_in, listed
-from flashlab.lab5.results import Result, read_folder
+from flashlab.lab5 import results, words
+from flashlab.lab5.assigning import File, Option, assign, check_arithmetic, read_numbers, stated
+from flashlab.lab5.results import RUNS_CSV, FolderError, OpenRunsError, Result, listed
 from flashlab.lab5.words import ATTRIBUTES, MEMORY, PASSES, SIZES, TIMED
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
@@ -51,10 +49,12 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         raise OpenRunsError(f"{folder}: {why}, then make the same call again", there, table)
 
 
-def _files_of(folder: Path, measured: Sequence[Result], failed: Sequence[Result]) -> list[File]:
-    """The files of a folder's runs, each measurement once, with the one run that each is."""
+def _runs_of(
+    folder: Path, measured: Sequence[Result], failed: Sequence[Result]
+) -> list[tuple[Run, str, File]]:
+    """The run of each measurement of a folder, once, with its file; what is special is remarked."""
     try:
-        files, once = assign(read_numbers(measured)), dict[tuple[Any, str], File]()
+        files, once = assign(read_numbers(measured)), dict[tuple[Option, str], File]()
     except FolderError as error:
         raise FolderError(f"{folder}: {error}") from error
     _ask(folder, files)
@@ -70,7 +70,15 @@ def _files_of(folder: Path, measured: Sequence[Result], failed: Sequence[Result]
                 f"what it is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
             )
         once[option, result.name] = File(result, [], options=[option])
-    return [*once.values()]
+    chosen = list[tuple[Run, str, File]]()
+    for (option, _), file in once.items():
+        result = file.result
+        file.remarks += [("form.exact_memory", {})] if option in file.possible else []
+        for key, factor in result.converted.items():
+            file.remarks.append(("form.converted", {"key": key, "factor": factor}))
+        kind = (words.COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
+        chosen.append((result.run or attention_run(*option, *kind), result.name, file))
+    return sorted(chosen, key=lambda own: own[:2])
 
 
 def import_plan(
@@ -84,7 +92,7 @@ def import_plan(
     """
     if not folder.is_dir():
         raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
-    read = read_folder(folder.resolve())
+    read = results.read_folder(folder.resolve())
     checked = [check_arithmetic(result) for result in read.results.values() if result.seconds]
     wrong = {
         line.file: f"{message('en', 'grades', line.code).format_map(line.params)} Import it as "
@@ -102,20 +110,19 @@ def import_plan(
             left_out.append((name, "form.not_measured", {"status": result.status}))
         else:
             (measured if result.status == "ok" else failed).append(result)
-    if not (files := _files_of(folder, measured, failed)):
+    if not (chosen := _runs_of(folder, measured, failed)):
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         raise FolderError(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
-    chosen = sorted((_run_of(file), file.result.name, file) for file in files)
     kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
     if len(kinds) > 1:
         each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
         raise FolderError(
             f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
-    named = {file.result.said["device"] for file in files if "device" in file.result.said}
+    named = {f.result.said["device"] for *_, f in chosen if "device" in f.result.said}
     of_all = named.pop() if len(named) == 1 else None
     nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)
     entries = list[dict[str, Any]]()
@@ -146,17 +153,6 @@ def import_plan(
     return entries, [f"{listed(names)}: {text}" for text, names in notices.items()]
 
 
-def _run_of(file: File) -> Run:
-    """The run of a file, which is the one option that is left; what is special is remarked."""
-    result, (option,) = file.result, file.options
-    if option in file.possible:
-        file.remarks.append(("form.exact_memory", {}))
-    for key, factor in result.converted.items():
-        file.remarks.append(("form.converted", {"key": key, "factor": factor}))
-    kind = (words.COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
-    return result.run or attention_run(*option, *kind)
-
-
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
     """Write the record of a result: its numbers, no samples; FolderError where it cannot be read.
 
@@ -166,7 +162,8 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
     try:
         if entry["is_record"]:
             content = read_within(folder, entry["path"])
-            record = parse_record(documents_in(entry["path"], content)[entry["file"]], str(source))
+            document = results.documents_in(entry["path"], content)[entry["file"]]
+            record = parse_record(document, str(source))
         else:
             metrics = {
                 name: Measurement(value, stopped=None if name == "peak_memory" else "count")

@@ -127,9 +127,8 @@ Said = Mapping[str, Any]
 
 def described(said: Said) -> str:
     """A statement in one line: ``Flash2 B16 N1024 full``."""
-    sizes = [
-        f"{symbol}{said[name]}" for symbol, name in zip("BNHE", SIZES, strict=True) if name in said
-    ]
+    symbols = dict(zip(SIZES, "BNHE", strict=True))
+    sizes = [f"{symbols[name]}{said[name]}" for name in SIZES if name in said]
     mask = ["causal" if said["causal"] else "full"] if "causal" in said else []
     names = [said[name] for name in ("implementation", "device") if name in said]
     return " ".join([*names[:1], *sizes, *mask, *names[1:]])

@@ -30,7 +30,7 @@ from flashlab.config import (
 )
 from flashlab.config.model import nearest
 from flashlab.files import open_atomically, read_json, write_json
-from flashlab.lab5.documents import FolderError, OpenRunsError
+from flashlab.lab5.results import FolderError, OpenRunsError
 from flashlab.machine import MachineError
 from flashlab.plan import state
 from flashlab.plan.datasets import DatasetError

@@ -63,8 +63,8 @@ def config_of(runs: Iterable[Run]) -> dict[str, Any]:
     names = set[str]().union(*measured.values())
     order = sorted(names, key=lambda name: ((NAIVE, FLASH2, name).index(name), name))
     blocks = {name: shapes for name in SIZES if (shapes := _sweep(measured, name))}
-    both = {s: own for s, own in measured.items() if replace(s, causal=True) in measured}
-    both = {shape: own for shape, own in both.items() if not shape.causal}
+    masked = {replace(shape, causal=False) for shape in measured if shape.causal}
+    both = {shape: measured[shape] for shape in masked & measured.keys()}
     if shapes := _sweep(both, "seq_len") if both else []:
         blocks["causal"] = shapes
     if not blocks:
