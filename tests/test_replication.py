@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +34,11 @@ def process(median: float, scatter: float = EXACT, seed: int = 0) -> Estimate:
     return estimate_median((median * np.exp(calls - np.median(calls))).tolist())
 
 
+def combined(*runs: Sequence[float], **options: Any) -> list[Replicated]:
+    """Runs of a kind, each of processes around these medians."""
+    return combine_processes([[process(median) for median in run] for run in runs], **options)
+
+
 def ends_of(estimate: Estimate) -> tuple[float, float]:
     interval = interval_of(estimate)
     assert interval is not None
@@ -52,7 +59,7 @@ def test_one_process_of_a_kind_without_others_is_left_as_it_is() -> None:
 
 def test_the_value_is_the_geometric_mean_and_the_interval_students() -> None:
     medians = [1.0, 1.01, 1.03]
-    (found,) = combine_processes([[process(median) for median in medians]])
+    (found,) = combined(medians)
     logs = np.log(medians)
     half = scipy.stats.t.ppf(0.975, 2) * np.std(logs, ddof=1) / math.sqrt(3)
     assert found.estimate.median == pytest.approx(math.exp(logs.mean()))
@@ -66,7 +73,7 @@ def test_the_value_is_the_geometric_mean_and_the_interval_students() -> None:
 
 def test_runs_of_a_kind_share_their_spread() -> None:
     one, other = [1.0, 1.01, 1.02], [5.0, 5.06, 5.1]
-    found = combine_processes([[process(m) for m in run] for run in (one, other)])
+    found = combined(one, other)
     variances = [np.var(np.log(run), ddof=1) for run in (one, other)]
     for each in found:
         assert each.spread is not None
@@ -77,7 +84,7 @@ def test_runs_of_a_kind_share_their_spread() -> None:
 def test_a_run_that_scatters_more_than_the_others_is_judged_by_its_own_spread() -> None:
     calm = [[1.0, 1.01, 1.02 + 0.001 * i] for i in range(6)]
     wild = [1.0, 1.05, 1.11]
-    found = combine_processes([[process(m) for m in run] for run in (*calm, wild)])
+    found = combined(*calm, wild)
     spread = found[-1].spread
     assert spread is not None
     assert spread.freedom == 2
@@ -90,26 +97,25 @@ def test_a_run_that_scatters_more_than_the_others_is_judged_by_its_own_spread() 
 def test_a_run_that_scatters_less_than_the_others_does_so_by_chance() -> None:
     """As one whose processes all were in the same one of two states."""
     states = [[1.0, 1.07, 1.0], [1.07, 1.0, 1.07], [1.0, 1.0, 1.0001], [1.07, 1.07, 1.0]]
-    found = combine_processes([[process(m) for m in run] for run in states])
+    found = combined(*states)
     spreads = {each.spread for each in found}
     assert len(spreads) == 1 and {spread.freedom for spread in spreads if spread} == {8}
 
 
 def test_one_process_is_judged_by_the_spread_of_its_kind() -> None:
     runs = [[1.0, 1.02, 1.04], [2.0, 2.04, 2.09], [3.0]]
-    found = combine_processes([[process(m) for m in run] for run in runs])
+    found = combined(*runs)
     low, high = ends(found[-1])
     assert low < 3 / 1.05 < 3 * 1.05 < high
     assert found[-1].processes == 1
 
 
 def test_a_spread_is_assumed_where_none_was_measured() -> None:
-    alone, other = combine_processes([[process(1.0)], [process(2.0)]], UNREPLICATED)
+    alone, other = combined([1.0], [2.0], unreplicated=UNREPLICATED)
     assert alone.spread == other.spread == UNREPLICATED
     half = scipy.stats.t.ppf(0.975, UNREPLICATED.freedom) * UNREPLICATED.deviation
     assert ends(alone) == pytest.approx((math.exp(-half), math.exp(half)), rel=1e-4)
-    measured = [process(m) for m in (1.0, 1.0001, 1.0002)]
-    (borrowed, _) = combine_processes([[process(1.0)], measured], UNREPLICATED)
+    (borrowed, _) = combined([1.0], [1.0, 1.0001, 1.0002], unreplicated=UNREPLICATED)
     assert borrowed.spread is not None and borrowed.spread.deviation < 0.001
 
 
@@ -134,7 +140,7 @@ def test_processes_that_agree_by_chance_are_not_surer_than_their_calls() -> None
 
 def test_processes_that_agree_to_the_last_digit_borrow_the_spread_of_their_kind() -> None:
     runs = [[1.0, 1.0, 1.0], [1.0, 1.01, 1.02], [1.0, 1.1, 1.2]]
-    found = combine_processes([[process(m) for m in run] for run in runs])
+    found = combined(*runs)
     assert found[0].spread is not None
     assert found[0].spread.deviation > 0
 
@@ -158,26 +164,22 @@ def test_a_disturbed_process_is_no_part_of_the_value_and_the_interval_reaches_to
     calm = [[1.0, 1.01, 1.02 + 0.001 * i] for i in range(6)]
     disturbed = [0.267, 0.097, 0.098]
     for kind in ([disturbed], [*calm, disturbed]):
-        runs = [[process(m) for m in run] for run in kind]
-        found = combine_processes(runs, UNREPLICATED)[-1]
+        found = combined(*kind, unreplicated=UNREPLICATED)[-1]
         assert found.estimate.median == pytest.approx(math.sqrt(0.097 * 0.098))
         low, high = ends(found)
         assert 0.085 < low < 0.097 and 0.267 < high < 0.3
 
 
 def test_two_processes_far_apart_are_an_interval_from_the_one_to_the_other() -> None:
-    (alone,) = combine_processes([[process(74.9)]], UNREPLICATED)
-    (both,) = combine_processes([[process(74.9), process(87.1)]], UNREPLICATED)
+    (alone,) = combined([74.9], unreplicated=UNREPLICATED)
+    (both,) = combined([74.9, 87.1], unreplicated=UNREPLICATED)
     low, high = ends(both)
     assert 70 < low < 74.9 and 87.1 < high < 93
     assert math.log(high / low) < 10 * math.log(ends(alone)[1] / ends(alone)[0])
 
 
 def test_two_processes_near_one_another_are_surer_than_one() -> None:
-    one, two = (
-        combine_processes([[process(m) for m in run]], UNREPLICATED)[0]
-        for run in ([1.0], [1.0, 1.001])
-    )
+    one, two = (combined(run, unreplicated=UNREPLICATED)[0] for run in ([1.0], [1.0, 1.001]))
     assert ends(one)[0] < ends(two)[0] < ends(two)[1] < ends(one)[1]
 
 
@@ -203,12 +205,12 @@ medians = st.floats(min_value=1e-6, max_value=1e6)
 def test_intervals_hold_the_value_and_do_not_depend_on_order_or_unit(
     kind: list[list[float]], unit: float
 ) -> None:
-    def combined(kind: list[list[float]], factor: float = 1.0) -> list[Replicated]:
+    def scaled(kind: list[list[float]], factor: float = 1.0) -> list[Replicated]:
         return combine_processes(
             [[Estimate(m * factor, 20, np.full(DRAWS, m * factor)) for m in run] for run in kind]
         )
 
-    found = combined(kind)
+    found = scaled(kind)
     for each, run in zip(found, kind, strict=True):
         assert each.estimate.quantiles is not None
         assert np.all(np.diff(each.estimate.quantiles) >= 0)
@@ -216,10 +218,10 @@ def test_intervals_hold_the_value_and_do_not_depend_on_order_or_unit(
         assert low <= each.estimate.median * (1 + 1e-9)
         assert high >= each.estimate.median * (1 - 1e-9)
         assert each.processes == len(run)
-    for each, other in zip(found, combined([run[::-1] for run in kind][::-1])[::-1], strict=True):
+    for each, other in zip(found, scaled([run[::-1] for run in kind][::-1])[::-1], strict=True):
         assert ends(each) == pytest.approx(ends(other), rel=1e-6)
     if all(len(set(run)) == len(run) for run in kind):
-        for each, other in zip(found, combined(kind, unit), strict=True):
+        for each, other in zip(found, scaled(kind, unit), strict=True):
             assert other.estimate.median == pytest.approx(unit * each.estimate.median, rel=1e-9)
 
 
@@ -228,9 +230,8 @@ def test_where_all_processes_but_one_are_slow_by_one_load_the_interval_holds_the
     load: float,
 ) -> None:
     offsets = [1.0, 1.012, 0.985, 1.006, 0.994]
-    quiet = [[process(offset**power) for offset in offsets] for power in (1.0, -1.0, 0.5, 0.7)]
-    loaded = [process(offsets[0]), *(process(load * offset) for offset in offsets[1:])]
-    low, high = ends(combine_processes([*quiet, loaded])[-1])
+    quiet = [[offset**power for offset in offsets] for power in (1.0, -1.0, 0.5, 0.7)]
+    low, high = ends(combined(*quiet, [offsets[0], *(load * each for each in offsets[1:])])[-1])
     assert low < 1 < load < high
 
 
@@ -253,7 +254,7 @@ QUIET = [[1.0, 1.01, 0.99], [2.0, 1.98, 2.01], [4.0, 4.03, 3.98]]
 def test_a_process_that_a_load_slowed_is_left_out_where_most_agree(
     runs: list[list[float]], slower: int, kept: list[int]
 ) -> None:
-    found = combine_processes([[process(m) for m in run] for run in runs], slower=slower)[-1]
+    found = combined(*runs, slower=slower)[-1]
     assert [*found.kept] == kept
     low, high = ends(found)
     assert (high < 1.2 and low > 0.8) == (len(kept) == 2)
@@ -261,10 +262,6 @@ def test_a_process_that_a_load_slowed_is_left_out_where_most_agree(
 
 def test_a_run_that_is_odd_hides_no_other_one() -> None:
     """Both have their own spread, and the rest theirs: none is pooled with what is odd."""
-    usual = [[process(1 + 0.001 * i), process(1), process(1 - 0.001 * i)] for i in range(1, 7)]
-    disturbed = [
-        [process(1), process(1.001), process(1.2)],
-        [process(1), process(0.999), process(9)],
-    ]
-    alone, beside = combine_processes(usual), combine_processes([*usual, *disturbed])
+    usual = [[1 + 0.001 * i, 1, 1 - 0.001 * i] for i in range(1, 7)]
+    alone, beside = combined(*usual), combined(*usual, [1, 1.001, 1.2], [1, 0.999, 9])
     assert [ends(each) for each in beside[:6]] == [pytest.approx(ends(each)) for each in alone]

@@ -43,20 +43,17 @@ def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 def figures_of(experiment: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """The figures that a configured experiment asks for, those of the supplement last."""
-    figures = []
-    for group in ("figures", "supplement"):
-        for entry in experiment[group]:
-            given = {"metric": entry} if isinstance(entry, str) else entry
-            chosen = given.get("implementations", [])
-            figures.append(
-                {
-                    "id": "-".join([given["metric"], *map(str.lower, chosen)]),
-                    "quantity": given["metric"],
-                    "implementations": list(chosen or experiment["implementations"]),
-                    "supplement": group == "supplement",
-                }
-            )
-    return tuple(figures)
+    groups = [(group, each) for group in ("figures", "supplement") for each in experiment[group]]
+    asked = [(of, {"metric": each} if isinstance(each, str) else each) for of, each in groups]
+    return tuple(
+        {
+            "id": "-".join([given["metric"], *map(str.lower, given.get("implementations", []))]),
+            "quantity": given["metric"],
+            "implementations": [*given.get("implementations", experiment["implementations"])],
+            "supplement": group == "supplement",
+        }
+        for group, given in asked
+    )
 
 
 def _ends(problems: Iterable[dict[str, Any]], benchmark: Benchmark) -> list[dict[str, Any]]:
