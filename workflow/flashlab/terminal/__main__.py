@@ -59,10 +59,7 @@ def main(arguments: Sequence[str]) -> int:
             lines = said.getvalue().splitlines(keepends=True)
             told = "Using workflow specific profile profiles/default "
             sys.stderr.writelines(line for line in lines if not line.startswith(told))
-        for file in options.configfile or ():
-            read_layer(file)
-        for argument in options.config or ():
-            parse_override(argument)
+        [*map(read_layer, options.configfile or ()), *map(parse_override, options.config or ())]
         return 0 if cli.args_to_api(options, parser) else 1
     except KeyboardInterrupt:
         return 130

@@ -101,16 +101,14 @@ class Call:
 
 def begin(call: Call, plan: Plan) -> None:
     """Note what a call plans."""
-    call.plan, processes = plan, dict[str, int]()
+    call.plan, processes = plan, dict[str, str]()
     call.command += f" {plan.benchmark}" if plan.benchmark != DEFAULT.name else ""
     for entry in planned_records(plan.view(RECORDS)):
-        for number, file in enumerate(process_files(entry), 1):
-            call.runs[file["path"]] = Run.of(BENCHMARKS[plan.benchmark], entry["run"])
-            processes[file["path"]] = number
+        files = [file["path"] for file in process_files(entry)]
+        call.runs |= dict.fromkeys(files, Run.of(BENCHMARKS[plan.benchmark], entry["run"]))
+        processes |= {path: f" process {n}" for n, path in enumerate(files, 1) if files[1:]}
     words = aligned(call.runs.values())
-    several = len(call.runs) > len(words)
-    for path, run in call.runs.items():
-        call.names[path] = words[run] + (f" process {processes[path]}" if several else "")
+    call.names |= {path: words[run] + processes.get(path, "") for path, run in call.runs.items()}
 
 
 def aligned(runs: Iterable[Run]) -> dict[Run, str]:
