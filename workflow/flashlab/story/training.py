@@ -204,7 +204,7 @@ def answer(d: Training) -> Observation:
         "memory": max(d.memory(each, d.plain) for each in d.advised),
         "others": [n for n in d.fused if n not in names and (n, compiled) in d.table],
         **{"which": which if d.rivals else "one", "lowest": d.lowest[0]},
-        "host": {"count": len(waits), "by": max(waits)} if waits else None,
+        "host": {"count": sum(r.share <= HOST for r in rows), "by": max(waits)} if waits else None,
         "cost": _cost(d) if compiled else None,
         "alone": None,
     }
