@@ -43,10 +43,19 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         ConfigError, ImplementationError, MachineError, DatasetError, FolderError: each with one
             message: what is wrong, where, and what to do.
     """
-    benchmark = find_benchmark(named_benchmark([base, *own]))
+    layers = [base, *own]
+    benchmark = find_benchmark(named_benchmark(layers))
     implementations = implementations_of(benchmark)
-    recorded, imports, notices = _recorded([base, *own], benchmark, implementations)
-    config, not_taken = _resolved(base, own, benchmark, implementations, recorded)
+    recorded, imports, notices = _recorded(layers, benchmark, implementations)
+    if recorded:  # whose experiments take the place of those at the base
+        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
+        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
+        layers = [replace(base, keys=kept), of_dataset, *own]
+    if (file := _last(layers, "hyper_param")) is not None:
+        settings, not_taken = _of_settings(Path(str(file)), layers, benchmark)
+        layers.insert(-1, settings)
+        notices += not_taken
+    config = resolve_config(layers, implementations)
     dataset = recorded.name if recorded else LOCAL
     home = results_of(dataset, benchmark)
     if recorded:
@@ -99,7 +108,7 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         imports=imports,
         remarks=_remark_files(config),
         redo=redo,
-        notices=[*notices, *not_taken],
+        notices=notices,
         upgrades=upgrades,
         views={
             (home / CONFIG).as_posix(): shown,
@@ -129,13 +138,13 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     try:
         from flashlab.remarks import RemarkError, remark_files
+
+        return remark_files(config)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"config: remarks: reading them needs {error.name}, which is not installed beside "
             "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
         ) from error
-    try:
-        return remark_files(config)
     except RemarkError as error:
         raise ConfigError(str(error)) from None
 
@@ -173,33 +182,17 @@ def _recorded(
     return datasets.read_recorded(data, name, benchmark), {}, []
 
 
-def _resolved(
-    base: Layer,
-    own: Sequence[Layer],
-    benchmark: Benchmark,
-    known: Collection[str],
-    recorded: Dataset | None,
-) -> tuple[dict[str, Any], list[str]]:
-    """The configuration, and lines about what is not taken of the file of ``hyper_param``.
-
-    A dataset's experiments take the place of those at the base. The layer that the settings' file
-    makes comes before the call's last one.
-    """
-    layers = [base, *own]
-    if recorded:
-        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
-        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
-        layers = [replace(base, keys=kept), of_dataset, *own]
-    if (file := _last(layers, "hyper_param")) is None:
-        return resolve_config(layers, known), []
+def _of_settings(
+    file: Path, layers: Sequence[Layer], benchmark: Benchmark
+) -> tuple[Layer, list[str]]:
+    """The layer that the file of ``hyper_param`` makes, and lines about what is not taken of it."""
     if benchmark.settings_file is None:
         raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
     items = _last(layers, "experiments")
     items = items if isinstance(items, list) else []
     names = [item if isinstance(item, str) else item.get("name", item.get("use")) for item in items]
     try:
-        keys, not_taken = benchmark.settings_file(Path(str(file)), names)
+        keys, not_taken = benchmark.settings_file(file, names)
     except ValueError as error:
         raise ConfigError(f"config: hyper_param: {error}") from error
-    layers = [*layers[:-1], Layer(str(file), keys), layers[-1]]
-    return resolve_config(layers, known), not_taken
+    return Layer(str(file), keys), not_taken

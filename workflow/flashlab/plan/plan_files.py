@@ -14,7 +14,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT
-from flashlab.files import json_text, open_atomically, read_json, write_json
+from flashlab.files import json_text, open_atomically, read_json
 
 FILE = Path("results", "plan.json")
 """The plan of the last call in a folder: a job that reads the rules again, on a node, reads it."""
@@ -86,16 +86,12 @@ def write_views(views: Mapping[str, Any], folder: Path = Path()) -> None:
     for path, document in views.items():
         here, target, text = Path(path), folder / path, json_text(document)
         is_there = here.is_file() and here.read_bytes() == text.encode()
-        if folder == Path():
-            if not is_there:
-                write_json(here, document)
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if is_there:
-            shutil.copy2(here, target)
-        else:
-            with open_atomically(target, durable=False) as file:
+        if not is_there:
+            with open_atomically(target, durable=folder == Path()) as file:
                 file.write(text)
+        elif folder != Path():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(here, target)
 
 
 def read_plan() -> Plan:
