@@ -16,6 +16,7 @@ TEXT = {
     "fonts": FONTS,
     "remarks": PLAN.remarks,
 }
+RENDERED = f"--config {VIEWS}/config.json {GIVEN} --output {HOME}/{REPORT}"
 
 
 use rule tables as report with:
@@ -26,8 +27,7 @@ use rule tables as report with:
     log:
         f"{HOME}/logs/report.log",
     params:
-        command=f"report --config {HOME}/plan/config.json {GIVEN} --output {HOME}/{REPORT}.pdf "
-        f"&& python -m flashlab verdicts --results {HOME}",
+        command=f"report {RENDERED}.pdf && python -m flashlab verdicts --results {HOME}",
     message:
         "Rendering the report"
 
@@ -41,7 +41,7 @@ use rule tables as page with:
     log:
         f"{HOME}/logs/page.log",
     params:
-        command=f"page --config {HOME}/plan/config.json {GIVEN} --output {HOME}/{REPORT}.html",
+        command=f"page {RENDERED}.html",
     message:
         "Rendering the report as an HTML page"
 

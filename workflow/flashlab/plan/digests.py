@@ -74,12 +74,12 @@ def refuse_changed(results: Path, with_made: bool) -> None:
     """
     from flashlab.plan.plan_files import record_paths  # which most commands do not need
 
-    digests = read_digests(results / "records")
+    made, known = read_digests(results) if with_made else {}, read_digests(results / "records")
     try:
-        checked = {path: digests for path in record_paths(results)}
+        checked = record_paths(results)
     except FileNotFoundError:
         return  # no plan, as the command says
-    made = read_digests(results) if with_made else {}
-    for path, known in {**checked, **dict.fromkeys(made, made)}.items():
+    known |= made
+    for path in [*checked, *made]:
         if reason := damage(path, known):
             raise ChangedError(f"{path} {reason}; call again, and it is made anew")
