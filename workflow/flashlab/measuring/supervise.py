@@ -20,8 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from flashlab import machine, nsight, records
 from flashlab.benchmarks.implementations import Implementation, implementation_of
 from flashlab.benchmarks.model import Benchmark
@@ -34,18 +32,11 @@ from flashlab.plan.watching import POLL_SECONDS, WorkflowGoneError, has_ended, w
 from flashlab.runs import Run
 from flashlab.usage import require_torch
 
-CEILINGS_PROTOCOL = {"timeout_s": 300.0}
-
 MEASURING = "flashlab.measuring.child"
-OPERATORS = "flashlab.measuring.operators"
-"""The module that counts on a CPU what Nsight Compute counts on a GPU."""
 
 LAZY = ("torch._dynamo",)
 """Modules that PyTorch imports only at the first backward pass (symbolic shapes, with sympy) or the
 first call of a library's operator, which takes several times as long as a short run."""
-
-KEPT_BYTES = 2**40
-"""More than any process frees: what glibc's allocator keeps for the process's next allocations."""
 
 OWN_SIGNALS = ("SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS")
 """The signals that end a process for a fault of its own."""
@@ -106,7 +97,7 @@ def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
                 with os.fdopen(descriptor):
                     yield {"CUDA_VISIBLE_DEVICES": visible}
                 return
-        time.sleep(POLL_SECONDS)
+        time.sleep(0.02)  # every run waits for the one before
 
 
 # Starting the measuring process
@@ -130,7 +121,8 @@ def job_environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, dict.fromkeys(search))),
         "OMP_NUM_THREADS": str(machine.cpu_count()),
         "OMP_WAIT_POLICY": "passive",
-        **dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(KEPT_BYTES)),
+        # More than any process frees.
+        **dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(2**40)),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1",
         "KINETO_LOG_LEVEL": "6",
@@ -210,44 +202,33 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
     return {"status": "error", "message": f"ended with status {returncode}: {text}"}
 
 
-def _follow(
-    started: Child, workflow: psutil.Process | None, timeout_s: float
-) -> tuple[int | None, list[Section]]:
-    """Exit status of a measuring process, None where it took too long, and its timed sections.
+def _run_child(order: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Run the measuring process to its end, its time-out, or the workflow's death: its reply.
 
     It is gone in any case.
     """
-    sections, begin = list[Section](), time.monotonic()
-    deadline = begin + timeout_s
-    try:
-        records.validator()  # beside the process's gate, long before anything is timed
-        while time.monotonic() < deadline:
-            if workflow is not None and has_ended(workflow):
-                raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
-            with suppress(TimeoutError):
-                if (message := started.answer(POLL_SECONDS)) is None:
-                    return started.wait(), sections
-                now = time.monotonic()
-                if message:
-                    sections.append(Section(now - begin, message["samples"], message["is_filled"]))
-                begin = now
-        return None, sections
-    finally:
-        started.kill()
-
-
-def _run_child(order: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """Run the measuring process to its end, its time-out, or the workflow's death."""
-    workflow, before = workflow_process(), count_oom_kills()
-    timeout_s = order["protocol"]["timeout_s"]
+    workflow, oom_kills, sections = workflow_process(), count_oom_kills(), list[Section]()
+    timeout_s, returncode = order["protocol"]["timeout_s"], None
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
+        server = server_of(workflow.pid if workflow else None)
+        started, begin = start_measuring(server, order, variables, answer, errors), time.monotonic()
+        deadline = begin + timeout_s
         try:
-            server = server_of(workflow.pid if workflow else None)
-            started = start_measuring(server, order, variables, answer, errors)
-            returncode, sections = _follow(started, workflow, timeout_s)
+            records.validator()  # beside the process's gate, long before anything is timed
+            while returncode is None and time.monotonic() < deadline:
+                if workflow is not None and has_ended(workflow):
+                    raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
+                with suppress(TimeoutError):
+                    if (said := started.answer(POLL_SECONDS)) is None:
+                        returncode = started.wait()
+                    now = time.monotonic()
+                    if said:
+                        sections.append(Section(now - begin, said["samples"], said["is_filled"]))
+                    begin = now
         finally:
+            started.kill()
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
             return {"status": "error", "message": records.time_out_message(timeout_s)}
@@ -257,7 +238,7 @@ def _run_child(order: Mapping[str, Any], variables: Mapping[str, str]) -> dict[s
             if reply.get("status") == "ok":
                 reply |= refused(sections) or refused_for(started.left)
         else:
-            reply = ended_without_answer(returncode, count_oom_kills() - before, errors)
+            reply = ended_without_answer(returncode, count_oom_kills() - oom_kills, errors)
         if (log := answer.with_suffix(".csv")).exists():
             reply["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
         return reply
@@ -269,9 +250,9 @@ def _count(
     """The counters of a run's passes as metrics; a status and a message where there are none."""
     device = order["run"]["device"]
     names = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
-    further = {"part": OPERATORS} if device == "cpu" else {"counted": names}
+    on_cpu, on_gpu = {"part": "flashlab.measuring.operators"}, {"counted": names}
     try:
-        reply = _run_child({**order, **further}, variables)
+        reply = _run_child({**order, **(on_cpu if device == "cpu" else on_gpu)}, variables)
         log = reply.pop("counters_log", "")
         nsight.check_permission(log)
         if reply["status"] == "ok" and device != "cpu":
@@ -368,13 +349,9 @@ def _refuse_other_device(planned: str | None, device: str) -> None:
 def measure(order: Mapping[str, Any], output: Path) -> None:
     """Measure a run and write its record, whose name is that of all that decides its numbers.
 
-    The order has the run with its benchmark, protocol and process, and the device it is planned
-    for.
-
-    Raises:
-        MeasuringError: its code or versions have changed since it was planned.
-        MachineError: it was planned for another device.
-        ModuleNotFoundError: torch is not installed.
+    The order has the run with its benchmark, protocol and process, and the device that it is
+    planned for: MachineError on another, MeasuringError where code or versions have changed since,
+    ModuleNotFoundError without torch.
     """
     require_torch()
     benchmark = find_benchmark(order["benchmark"])
@@ -401,7 +378,7 @@ def measure_ceilings(device: str, device_name: str | None, output: Path) -> None
     _refuse_other_device(device_name, device)
     with claimed(device) as variables:
         started, known = _now(), identified(device, variables) | machine.surroundings()
-        order = {"ceilings": device, "surroundings": known, "protocol": CEILINGS_PROTOCOL}
+        order = {"ceilings": device, "surroundings": known, "protocol": {"timeout_s": 300}}
         reply = _run_child(order, variables)
     if "message" in reply:
         raise MeasuringError(f"the ceilings could not be measured: {reply['message']}")
