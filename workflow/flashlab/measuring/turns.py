@@ -5,7 +5,6 @@ So two implementations are measured in turns, each in a warm process of its own.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -13,17 +12,10 @@ from typing import Any
 
 import torch
 
-from flashlab.measuring import environment
+from flashlab.forks import receive, send
+from flashlab.measuring import environment, protocols
 from flashlab.measuring.failures import IncorrectError
-from flashlab.measuring.protocols import (
-    SURE_TIMINGS,
-    Pass,
-    Sampler,
-    check_held,
-    kept,
-    right_before,
-    warm_up,
-)
+from flashlab.measuring.protocols import Pass, Sampler, right_before
 
 BATCH_SECONDS = 0.02
 """Approximate seconds of a batch of calls: short, so that a drift affects all implementations."""
@@ -34,7 +26,7 @@ class _Turns:
 
     def __init__(self, timed: Pass, device: str) -> None:
         """Warm up, and set the number of calls of a batch."""
-        warm_up(timed, device)
+        protocols.warm_up(timed, device)
         self._calls = round(BATCH_SECONDS / max(timed.seconds, 1e-7))
         self._timed, self._device = timed, device
         self._sample, self._slowest = Sampler(timed, device), 0.0
@@ -50,14 +42,14 @@ class _Turns:
 
     def end(self) -> int:
         """Check fresh numbers; returns the number of calls. IncorrectError if one is wrong."""
-        for _ in range(SURE_TIMINGS):
-            if not (doubt := kept(self._sample, self._slowest)):
+        for _ in range(protocols.SURE_TIMINGS):
+            if not (doubt := protocols.kept(self._sample, self._slowest)):
                 break
             self.batch()  # a busy machine may be slower by now than in all turns
         if doubt:
             raise IncorrectError(doubt)
         with right_before(self._timed.calls):
-            check_held(self._timed, self._device)
+            protocols.check_held(self._timed, self._device)
         return self._timed.calls
 
 
@@ -70,15 +62,14 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -
     ``batch`` times a batch of its calls; ``check`` checks the last one's, and fresh inputs. The
     answer holds what `prepare` gave, and warnings that the state of the device gives.
     """
-    run, channel = order["run"], order["channel"]
-    device, commands = run["device"], channel.makefile("r", encoding="utf-8")
+    run, channel, device = order["run"], order["channel"], order["run"]["device"]
     torch.empty(1, device=device)  # sets it up, while the other processes do so too
     states = environment.gpu_states(device)
     passes: Iterator[tuple[str, Pass]] = iter(())
     prepared, reply, turns, calls = dict[str, Any](), dict[str, Any](), None, 0
     while True:
-        channel.sendall(json.dumps(reply).encode() + b"\n")
-        command, reply = json.loads(commands.readline() or '{"do": "end"}'), {}
+        send(channel, reply)
+        command, reply = receive(channel) or {"do": "end"}, {}
         if command["do"] in ("pass", "check") and turns:
             calls += turns.end()
             turns = None  # with the tensors of its pass
@@ -88,8 +79,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -
             case "passes":
                 passes = benchmark.passes(kernel, run)
             case "pass":
-                name = command["name"]
-                turns = _Turns(next(p for reached, p in passes if reached == name), device)
+                turns = _Turns(next(p for name, p in passes if name == command["name"]), device)
             case "batch" if turns:
                 reply = turns.batch()
             case "check":
