@@ -185,7 +185,7 @@ def starting(call: Call, job: Job) -> list[str]:
     lines = ["Waiting: another measurement runs on the device."] if waits else []
     if job.rule != MEASURE or MEASURE in before:
         return lines
-    total, runs, benchmark = call.counts[MEASURE], call.runs, BENCHMARKS[call.plan.benchmark]
+    runs, benchmark, total = call.runs, BENCHMARKS[call.plan.benchmark], call.counts.get(MEASURE, 0)
     says = f"Measuring {_counted(call, total)}"
     kinds = {(run.device, run.dtype) for run in runs.values()}
     for device, dtype in kinds if len(kinds) == 1 else ():
@@ -320,8 +320,8 @@ def _would_do(call: Call) -> list[str]:
         return [UP_TO_DATE]
     stages, lines = Counter(job.rule for job in call.jobs.values()), list[str]()
     if count := stages.pop(MEASURE, 0):
-        names = (call.names[job.outputs[0]] for job in call.jobs.values() if job.rule == MEASURE)
-        of = sorted(Counter(name.split()[0] for name in names).items())
+        files = _outputs(job for job in call.jobs.values() if job.rule == MEASURE)
+        of = sorted(Counter(call.names.get(file, file).split()[0] for file in files).items())
         named = ", ".join(f"{count} {name}" for name, count in of)
         lines.append(f"Would measure {_counted(call, count)}: {named}.")
     lines += ["Would make:"] if stages else []
