@@ -95,7 +95,6 @@ BESIDE = dict(tables=("comparisons.csv", "estimates.csv"), figures=("overview",)
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
 FLAG: Mapping[str, Any] = {"action": "store_true"}
-NAME: Mapping[str, Any] = {"metavar": "NAME"}
 SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
 DTYPES: Mapping[str, Any] = {"choices": ("float16", "bfloat16", "float32")}
 SHAPE = {
@@ -155,7 +154,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": "a NAME in kernels/, a path, or REVISION:PATH; the first is the reference",
     },
     "input": {"type": Path, "metavar": "IN.bin", "help": "B, N, d, then Q, K, V by batch"},
-    "name": {"metavar": "NAME", "help": "as IMPLEMENTATION of the command bench"},
+    "name": {"metavar": "NAME", "help": "in kernels/ or kernels/ladder/, or the path of a file"},
     "one": {"metavar": "ONE", "help": f"the reference, before: {SIDE}"},
     "other": {"metavar": "OTHER", "help": "what is judged against it, after: likewise"},
     "output": {"type": Path, "metavar": "OUT.bin", "help": "the output to write"},
@@ -165,7 +164,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "tables --output": "folder of all tables, with those of the dataset beside it",
     "check --dtype": dict(DTYPES, action="append", help="this and not all; may be repeated"),
     "check --timeout": dict(SECONDS, default=60.0, help="limit of its import and each case (60)"),
-    "check name": dict(NAME, help="its NAME in kernels/ or kernels/ladder/, or the path of a file"),
     "hw4 --json": {**FLAG, "help": "print the times as JSON, in seconds"},
     "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),
     "verify --order": {"type": Path, "help": "what a Snakemake call is to verify, JSON"},
@@ -216,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # for what Python flushes at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at its end
             return 141
         if (said := _said(error)) is None:
             raise
@@ -236,13 +234,10 @@ def _said(error: Exception) -> str | None:
     return str(error) if type(error).__module__.startswith("flashlab") else None
 
 
-STDOUT = 1
-
-
 def _is_unread() -> bool:
-    """True if the reader of standard output has closed the pipe."""
+    """True if the reader of standard output, which is 1, has closed the pipe."""
     state = select.poll()
-    state.register(STDOUT, 0)
+    state.register(1, 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
 
 
