@@ -42,11 +42,6 @@ from flashlab.benchmarks.settings import (
 
 T = TypeVar("T", bound=Hashable)
 
-MAX_SIZE = 2**24
-"""A size beyond any machine is a slip of the keyboard."""
-MAX_PROCESSES = 20
-"""Most processes of a run that can be asked for."""
-
 
 def _distinct(values: list[T]) -> list[T]:
     if twice := [value for value in values if values.count(value) > 1]:
@@ -76,17 +71,14 @@ def _of_devices(one: Any, cuda: Any, cpu: Any) -> tuple[Any, Any]:
 
 
 Name = Annotated[str, Field(max_length=60, pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
-Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
-Processes = Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
+Size = Annotated[int, Field(ge=1, le=2**24)]  # more is a slip of the keyboard
+Processes = Annotated[int, Field(ge=1, le=20)]
 Implementations = Annotated[list[str], Field(min_length=1), AfterValidator(_distinct)]
 Languages = Annotated[list[Literal["zh_TW", "en"]], Field(min_length=1), AfterValidator(_distinct)]
 Sides = Annotated[list[Text], Field(min_length=2, max_length=2)]
 Words = OneOrMany[str, list[str]]
 Chosen = OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
-SAMPLED = _filled(
-    relative_interval=(Precision, 0.01),
-    max_seconds=_of_devices(Positive, 0.05, 0.2),
-)
+SAMPLED = _filled(relative_interval=(Precision, 0.01), max_seconds=_of_devices(Positive, 0.05, 0.2))
 
 EXAMPLES: dict[str, Any] = {
     "measure": {"sampled": {"max_seconds": 1}},
@@ -201,26 +193,6 @@ Problems = Iterator[tuple[KeyPath, str]]
 """The key of each problem, below what is checked (none: all of that), and the message about it."""
 
 
-def _unknown_names(
-    config: Mapping[str, Any], blocks: Mapping[KeyPath, Any], known: Collection[str]
-) -> Problems:
-    """The implementations that there are not, and a baseline that nothing measures."""
-    baseline, measured = config["baseline"], [n for block in blocks.values() for n in block[SHARED]]
-    # The kernels that are counted by default a project may have removed.
-    usual = CONFIGURATION.model_fields["counted"].default
-    used: dict[KeyPath, str] = {("baseline",): baseline}
-    used |= {("counted", i): n for i, n in enumerate(config["counted"]) if n not in usual}
-    for path, block in blocks.items():
-        used |= {(*path, SHARED, i): name for i, name in enumerate(block[SHARED])}
-    for path, name in used.items():
-        if name not in known:
-            yield path, describe_unknown(name, nearest(name, known), known)
-    if baseline in known and baseline not in measured:
-        text = f"no experiment measures {baseline}, nor does the summary; take one of "
-        text += f"{', '.join(dict.fromkeys(measured))}{nearest(baseline, measured)}"
-        yield ("baseline",), f"{text}, or add {baseline} to their implementations"
-
-
 def _experiment_problems(experiment: Mapping[str, Any], before: Collection[str]) -> Problems:
     """Problems of an experiment's keys beside one another, and of its name."""
     if (name := experiment["name"]) in before:
@@ -271,11 +243,9 @@ def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
                 yield (name,), f"there is no {name} {value}"
 
 
-def _sweep_problems(benchmark: Benchmark, sweep: str | None, block: Mapping[str, Any]) -> Problems:
+def _sweep_problems(benchmark: Benchmark, sweep: str, block: Mapping[str, Any]) -> Problems:
     """Problems of the swept parameter's own values, and of the lists beside it."""
-    values = block.get(sweep) if sweep else None
-    if not sweep:
-        return
+    values = block.get(sweep)
     if values is None:
         product = next((p.names for p in benchmark.products if sweep in p.names), ())
         beside = " and ".join(name for name in product if name in block)
@@ -321,13 +291,26 @@ def problems_beside(
     blocks: dict[KeyPath, Any] = {(HEADLINE,): config[HEADLINE]}
     blocks |= {("experiments", i): block for i, block in enumerate(config["experiments"])}
     names = [experiment["name"] for experiment in config["experiments"]]
-    yield from _unknown_names(config, blocks, known)
+    baseline, measured = config["baseline"], [n for block in blocks.values() for n in block[SHARED]]
+    if baseline in known and baseline not in measured:
+        text = f"no experiment measures {baseline}, nor does the summary; take one of "
+        text += f"{', '.join(dict.fromkeys(measured))}{nearest(baseline, measured)}"
+        yield ("baseline",), f"{text}, or add {baseline} to their implementations"
+    # The kernels that are counted by default a project may have removed.
+    usual = CONFIGURATION.model_fields["counted"].default
+    used: dict[KeyPath, str] = {("baseline",): baseline}
+    used |= {("counted", i): n for i, n in enumerate(config["counted"]) if n not in usual}
+    used |= {(*at, SHARED, i): n for at, of in blocks.items() for i, n in enumerate(of[SHARED])}
+    for path, name in used.items():
+        if name not in known:
+            yield path, describe_unknown(name, nearest(name, known), known)
     for path, block in blocks.items():
         for at, text in _experiment_problems(block, names[: int(path[1])]) if path[1:] else ():
             yield (*path, *at), text
         for device in ("cuda", "cpu"):
             problems = [*_given_problems(benchmark, block[device])]
-            problems = problems or [*_sweep_problems(benchmark, block.get("sweep"), block[device])]
+            if "sweep" in block:
+                problems = problems or [*_sweep_problems(benchmark, block["sweep"], block[device])]
             problems = problems or [*_divisor_problems(benchmark, block[device])]
             for at, text in problems:
                 yield (*path, device, *at), text
@@ -352,9 +335,6 @@ def _model_in(annotation: Any) -> type[Keys] | None:
 
 
 # The message of a mistake: what is wrong, and the remedy
-
-MOST_SHOWN = 80
-"""Characters of a value that an error message shows."""
 
 SYNONYMS = {
     **{"gpu": "cuda", "nvidia": "cuda", "english": "en", "zh": "zh_TW", "chinese": "zh_TW"},
@@ -400,7 +380,7 @@ def shown(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):  # YAML has dates, sets and bytes, which JSON does not have
         text = reprlib.repr(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def nearest(word: str, known: Collection[str]) -> str:
