@@ -45,9 +45,6 @@ MOST_BYTES = 16 * 2**20
 PARTS = Path("config", "record")
 INTERRUPTED = 130
 
-SAME_CODE = ("device_name", "provider")
-"""The fields of the environment in which counters must equal the record of the same run."""
-
 
 def refuse_doubtful(
     environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()
@@ -212,16 +209,16 @@ def keep(plan: Plan, data: Path) -> Path:
 def _refuse_others_counters(there: Dataset, records: Mapping[str, Record]) -> None:
     """DatasetError for counters that were not read where the dataset's run was measured."""
     timed = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
-    for file, record in records.items():
-        if record.has_counters and record.run in timed:
-            recorded = read_record(timed[record.run], record.run).environment
-            for key in SAME_CODE:
-                if record.environment.get(key) != recorded.get(key):
-                    raise DatasetError(
-                        f"{file}: the counters of {record.run} have the {key} "
-                        f"{record.environment.get(key)}, but {there.name} recorded it with "
-                        f"{recorded.get(key)}; read them in the same environment"
-                    )
+    counted = {f: r for f, r in records.items() if r.has_counters and r.run in timed}
+    for file, record in counted.items():
+        recorded = read_record(timed[record.run], record.run).environment
+        for key in ("device_name", "provider"):
+            if record.environment.get(key) != recorded.get(key):
+                raise DatasetError(
+                    f"{file}: the counters of {record.run} have the {key} "
+                    f"{record.environment.get(key)}, but {there.name} recorded it with "
+                    f"{recorded.get(key)}; read them in the same environment"
+                )
 
 
 def pack(data: Path, name: str) -> Path:

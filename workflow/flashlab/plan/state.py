@@ -25,9 +25,6 @@ ASKED = "is to be measured again"
 USUAL = (MISSING, ASKED)
 """The reasons that nobody need be told."""
 
-REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
-"""The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
-
 
 def damaged_outputs(home: Path, experiments: Collection[str]) -> dict[str, str]:
     """The outputs of the stages after the records that are not as they were made."""
@@ -44,9 +41,12 @@ def damaged_outputs(home: Path, experiments: Collection[str]) -> dict[str, str]:
 
 
 def damaged_reports(home: Path, report: str) -> dict[str, str]:
-    """The reports in ``report/``, and where they were rendered, that are not complete."""
+    """The reports in ``report/``, and where they were rendered, that are not complete.
+
+    A reader may have added notes, so that the last bytes say so and no digest is compared.
+    """
     reasons = {}
-    for kind, end in REPORT_ENDS.items():
+    for kind, end in {"pdf": b"%%EOF", "html": b"</html>"}.items():
         published = Path("report", f"{report}.{kind}")
         # One that was never asked for is not missing.
         for path in (home / published.name, published) if published.exists() else ():
