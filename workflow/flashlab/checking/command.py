@@ -12,7 +12,7 @@ import tempfile
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -85,13 +85,12 @@ def _answer(child: Child, seconds: float, trace: str, kernel: Path) -> Outcome:
     Of a crash, the fault handler's traceback in the file `trace` is shown to its last line about
     the kernel.
     """
-    ended = {"status": "error", "fatal": True}
+    ended: dict[str, Any] = {"status": "error", "fatal": True}
     try:
         if (message := child.answer(seconds)) is not None:
             return message
     except TimeoutError:
-        said = f"timed out after {seconds:g} s; --timeout SECONDS allows more"
-        return {**ended, "message": said}
+        return {**ended, "message": f"timed out after {seconds:g} s; --timeout SECONDS allows more"}
     status = child.wait() or 0
     said = f"the kernel ended its process with status {status}"
     if status < 0:
@@ -147,12 +146,9 @@ def grid_of(
     # Such lengths as fill a kernel's tiles, and such as do not.
     sizes = dict[str, Sequence[int]](batch_size=(2,), seq_len=(1, 37, 128, 129, 1000))
     if benchmark is LADDER:
-        lengths = {} if device == "cuda" else {"seq_len": (1, 16, 33)}
-        return (
-            ("float32",),
-            {**sizes, **lengths, "num_heads": (1,), "head_dim": (32, 64)},
-            ("full",),
-        )
+        sizes |= {"num_heads": (1,), "head_dim": (32, 64)}
+        sizes |= {} if device == "cuda" else {"seq_len": (1, 16, 33)}
+        return ("float32",), sizes, ("full",)
     sizes |= {"num_heads": (3,), "head_dim": (32, 64, 128, 256)}
     shapes = ("B2", "B5,N129,H12,D64", "N129,H12,KV3,D64", "N129,H12,KV1,D64")
     return ("float16" if device == "cuda" else "float32", "bfloat16"), sizes, shapes
@@ -179,13 +175,6 @@ def _cases(
     return [*dict.fromkeys(itertools.product(dtypes or grid_dtypes, every))]
 
 
-def aligned(cells: Iterable[str], widths: Iterable[int]) -> str:
-    """A line of a table; cells are on the right, but for those of a negative width."""
-    both = zip(cells, widths, strict=False)
-    padded = (cell.rjust(width) if width > 0 else cell.ljust(-width) for cell, width in both)
-    return "  ".join(padded).rstrip()
-
-
 def _row(case: Case, outcome: Outcome) -> list[str]:
     """The cells of a case."""
     errors = (outcome.get("errors", {}).get(name) for name in ("out", "dqkv"))
@@ -210,16 +199,16 @@ def check_kernel(
         cases = _cases(kernel, benchmark, device, shapes, dtypes)
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
-    widths = (-8, -max(len(shape_text(shape)) for _, shape in cases), 8, 8, 9, 0)
+    width = max(len(shape_text(shape)) for _, shape in cases)
+    line = f"{{:8}}  {{:{width}}}  {{:>8}}  {{:>8}}  {{:>9}}  {{}}".format
     statuses, failed, traceback = Counter[str](), list[str](), ""
     with claimed_with_notice(device) as variables:
         print(f"{kernel} on {identified(device, variables)['device_name']}, against float64")
-        heads = ("dtype", "shape", "out", "dqkv", "tolerance", "status")
-        print(aligned(heads, widths), flush=True)
+        print(line("dtype", "shape", "out", "dqkv", "tolerance", "status"), flush=True)
         with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
             for case, outcome in outcomes:
                 dtype, text, *_ = row = _row(case, outcome)
-                print(aligned(row, widths), flush=True)
+                print(line(*row), flush=True)
                 if not traceback and (traceback := outcome.get("traceback", "")):
                     print(textwrap.indent(traceback, "    "), flush=True)
                 statuses[status := outcome["status"]] += 1
