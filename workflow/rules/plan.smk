@@ -18,8 +18,7 @@ atexit.register(gc.freeze)  # at its end, Python otherwise takes 0.3 s to free w
 # This file's folder is beside the package, also where the pipeline is a module of another workflow.
 WORKFLOW = Path(str(workflow.current_basedir)).parent
 ROOT = WORKFLOW.parent
-if str(WORKFLOW) not in sys.path:
-    sys.path.insert(0, str(WORKFLOW))
+sys.path.insert(0, str(WORKFLOW))
 
 from flashlab.analysis.experiment import OBSERVATIONS, OF_DATASET, table_names
 from flashlab.benchmarks.registry import find_benchmark

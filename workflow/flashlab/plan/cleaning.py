@@ -69,9 +69,8 @@ def clean(yes: bool, records: bool) -> None:
     if measured and not records:
         lines += ["Kept, because measuring again takes time:", *_listing(measured)]
     if not yes and (cheap or measured):
-        lines += [""]
-        if cheap and not records:
-            lines += ["./run clean --yes            deletes what ./run report makes again"]
+        again = "\n./run clean --yes            deletes what ./run report makes again"
+        lines += [again * bool(cheap and not records)]
         lines += ["./run clean --yes --records  deletes the measured records, too"]
     if held is not None:
         for path in files:

@@ -91,18 +91,6 @@ def recorded_names(data: Path, benchmark: Benchmark) -> list[str]:
     return sorted(n for n in names if (dataset_folder(data, n, benchmark) / MANIFEST).is_file())
 
 
-def read_recorded(data: Path, name: str, benchmark: Benchmark) -> Dataset:
-    """A dataset's records of a benchmark; DatasetError listing the datasets that have some."""
-    folder = dataset_folder(data, name, benchmark)
-    if not (folder / MANIFEST).is_file():
-        known = ", ".join(recorded_names(data, benchmark)) or "none"
-        raise DatasetError(
-            f"config: dataset: there is no {folder / MANIFEST}; recorded datasets of "
-            f"{benchmark.name}: {known}, and `local` measures on this machine"
-        )
-    return read_dataset(folder)
-
-
 def _inside(folder: Path, file: str) -> Path:
     """A file of a dataset; DatasetError for one that is not in its folder, also by links."""
     if not Path(os.path.realpath(folder / file)).is_relative_to(os.path.realpath(folder)):

@@ -15,7 +15,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
 from flashlab.plan import datasets, identity, state
-from flashlab.plan.datasets import Dataset
+from flashlab.plan.datasets import Dataset, DatasetError
 from flashlab.plan.experiments import experiments_of, protocol_of
 from flashlab.plan.importing import Imports, imported, of_held
 from flashlab.plan.plan_files import CONFIG, Plan, results_of
@@ -179,7 +179,14 @@ def _recorded(
     here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
     is_bundled = bundled.is_dir() and not here.is_dir()
     data = Path(os.path.relpath(BUNDLED)) if is_bundled else DATA
-    return datasets.read_recorded(data, name, benchmark), {}, []
+    folder = datasets.dataset_folder(data, name, benchmark)
+    if not (folder / datasets.MANIFEST).is_file():
+        others = ", ".join(datasets.recorded_names(data, benchmark)) or "none"
+        raise DatasetError(
+            f"config: dataset: there is no {folder / datasets.MANIFEST}; recorded datasets of "
+            f"{benchmark.name}: {others}, and `local` measures on this machine"
+        )
+    return datasets.read_dataset(folder), {}, []
 
 
 def _of_settings(
