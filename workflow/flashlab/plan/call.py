@@ -36,7 +36,7 @@ from flashlab.plan import state
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
-from flashlab.plan.plan_files import Plan, write_views
+from flashlab.plan.plan_files import FILE, Plan, write_views
 
 
 class CallError(Exception):
@@ -210,7 +210,7 @@ def begin(
         write_views(plan.views, folder)
     else:
         state.put_aside(Path(plan.home), plan.redo)
-        plan.write()
+        write_views({FILE.as_posix(): {**vars(plan), "views": {}}, **plan.views})
     for notice in plan.notices:
         print(f"Imported: {notice}", file=sys.stderr)
     surprising = [f"{path} {why}" for path, why in plan.redo.items() if why not in state.USUAL]

@@ -72,16 +72,12 @@ class Plan:
         """What stages read in a file of `flashlab.plan.plan_files`; nothing of one not planned."""
         return self.views.get(f"{self.home}/{name}", {})
 
-    def write(self) -> None:
-        """Write the plan, and each view that has changed: its new time means new content."""
-        write_views({FILE.as_posix(): {**vars(self), "views": {}}, **self.views})
-
 
 def write_views(views: Mapping[str, Any], folder: Path = Path()) -> None:
     """Write documents below a folder.
 
-    In the working directory one that is there already is left as it is. For a dry run, elsewhere,
-    it keeps the modification time that it has here.
+    In the working directory one that is there already is left as it is: a new time means new
+    content. For a dry run, elsewhere, it keeps the modification time that it has here.
     """
     for path, document in views.items():
         here, target, text = Path(path), folder / path, json_text(document)
