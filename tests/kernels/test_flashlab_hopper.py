@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import simulated_hopper
 import torch
 from attention_reference import reference_passes
+from simulated_hopper import Driver, functions, install
 
 from flashlab.benchmarks.attention.gate import relative_error
 from flashlab.benchmarks.implementations import KERNELS
@@ -31,9 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def driver(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> simulated_hopper.Driver:
+def driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """Problems as small as these are computed in the ways of larger ones."""
     folder = tmp_path_factory.getbasetemp() / "compiled"  # by g++, once for all tests
     folder.mkdir(exist_ok=True)
@@ -44,7 +42,7 @@ def driver(
     monkeypatch.setattr(choices, "WIDE", ways)
     monkeypatch.setattr(choices, "SUMS", dict.fromkeys(choices.SUMS, 2.0))
     monkeypatch.setattr(choices, "WORTH", dict.fromkeys(choices.WORTH, 1.0))
-    return simulated_hopper.install(monkeypatch, folder)
+    return install(monkeypatch, folder)
 
 
 @contextmanager
@@ -62,24 +60,20 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 @pytest.fixture
-def operator(
-    driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ModuleType]:
+def operator(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The operators, launched from Python."""
     with on_the_cpu(monkeypatch) as loaded:
         yield loaded
 
 
 @pytest.fixture
-def launched(
-    driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ModuleType]:
+def launched(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The operators, launched from C++ from the second call on."""
     from kernels.flashlab import launcher
 
     library = ctypes.PyDLL(str(launcher.compiled()))
-    functions = simulated_hopper.functions(driver)
-    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
+    called = functions(driver)  # kept as long as the launcher may call them
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in called]
     monkeypatch.setattr(launcher, "loaded", launcher.Launcher(library, addresses, "CPU"))
     with on_the_cpu(monkeypatch) as loaded:
         yield loaded
@@ -98,11 +92,7 @@ def assert_right(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
 
 
 def assert_passes_right(
-    operator: ModuleType,
-    size: tuple[int, ...],
-    causal: bool,
-    deterministic: bool,
-    dtype: Any = HALF,
+    operator: ModuleType, size: Sequence[int], causal: bool, deterministic: bool, dtype: Any = HALF
 ) -> None:
     """Both passes of (B, N, H, D) agree with float64."""
     qkv, grad = random_qkv(*size, dtype=dtype), torch.randn(size, dtype=dtype)
@@ -117,7 +107,7 @@ WIDE = "forward prepare wide finish"
 
 
 @pytest.mark.parametrize(
-    ("size", "causal", "deterministic", "dtype", "kernels", "processors"),
+    "case",  # (B, N, H, D), causal, deterministic, dtype, the kernels that run, multiprocessors
     [
         ((2, 1, 2, 64), True, False, HALF, PLAIN, 2),
         ((2, 130, 2, 64), True, False, HALF, PLAIN, 2),
@@ -135,39 +125,36 @@ WIDE = "forward prepare wide finish"
         ((1, 530, 1, 128), False, False, HALF, SHARED, 4),
         ((1, 640, 1, 128), True, False, BRAIN, SHARED, 5),
     ],
+    ids=str,
 )
-def test_both_passes_agree_with_float64(
-    driver: simulated_hopper.Driver, operator: ModuleType, size: tuple[int, ...], causal: bool,
-    deterministic: bool, dtype: torch.dtype, kernels: str, processors: int,
-) -> None:  # fmt: skip
+def test_both_passes_agree_with_float64(driver: Driver, operator: ModuleType, case: Any) -> None:
     from kernels.flashlab import hopper
 
-    driver.processors = processors
+    size, causal, deterministic, dtype, kernels, driver.processors = case
     for driver.seed in range(2 if size[1] < 200 else 1):  # the second time with other tensors
         driver.launched.clear()
         assert_passes_right(operator, size, causal, deterministic, dtype)
         programs = {name: programs for name, programs, _ in driver.launched}
         assert " ".join(programs).endswith(kernels)
-        if processors > 2:  # it sums dK and dV up as well
+        if driver.processors > 2:  # it sums dK and dV up as well
             assert programs["finish"] > programs["prepare"]
     # The tiles of each launch were numbered from 0 on.
     assert not any(counter.any() for counter in hopper._counters.values())
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "seq_len", "processors", "splits"),
+    "case",  # D, N, multiprocessors, whether heads that share keys go by apart
     [(64, 200, 2, False), (64, 600, 2, True), (80, 300, 9, True), (200, 150, 2, True)],
 )
 def test_separate_tensors_and_heads_that_share_keys(
-    driver: simulated_hopper.Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch,
-    head_dim: int, seq_len: int, processors: int, splits: bool,
-) -> None:  # fmt: skip
+    driver: Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch, case: Any
+) -> None:
     from kernels.flashlab import choices
 
+    head_dim, seq_len, driver.processors, splits = case
     added = choices.WIDE[256][1]
     monkeypatch.setattr(choices, "splits", lambda *_: splits)
     monkeypatch.setattr(choices, "wide", lambda *_: replace(added, splits=splits))
-    driver.processors = processors
     q = torch.randn(1, 4, seq_len, head_dim, dtype=HALF).transpose(1, 2)
     k, v = torch.randn(1, seq_len, 2, 2, head_dim, dtype=HALF).unbind(3)
     inputs = [x.detach().requires_grad_() for x in (q, k, v)]
@@ -194,9 +181,8 @@ def assert_forward_right(operator: ModuleType, qkv: torch.Tensor) -> None:
     ],
 )
 def test_a_forward_pass_is_right_in_the_ways_of_larger_ones(
-    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, choice: str, value: Any,
-    size: tuple[int, ...],
-) -> None:  # fmt: skip
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, choice: str, value: Any, size: Any
+) -> None:
     from kernels.flashlab import choices
 
     chosen = choices.Forward(*value) if choice == "forward" else value
@@ -232,19 +218,18 @@ def test_the_operators_pass_pytorchs_own_checks(operator: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "seq_len", "deterministic", "kernels"),
+    "case",  # D, N, deterministic, multiprocessors, the kernels that run
     [
-        (64, 100, False, PLAIN),
-        (80, 520, False, f"forward {SHARED}"),  # shared out
-        (64, 520, True, WHOLE),
-        (160, 70, False, WIDE),
+        (64, 100, False, 2, PLAIN),
+        (80, 520, False, 8, f"forward {SHARED}"),  # shared out
+        (64, 520, True, 2, WHOLE),
+        (160, 70, False, 2, WIDE),
     ],
 )
 def test_later_calls_are_launched_from_cpp_with_their_own_tensors(
-    driver: simulated_hopper.Driver, launched: ModuleType, monkeypatch: pytest.MonkeyPatch,
-    head_dim: int, seq_len: int, deterministic: bool, kernels: str,
-) -> None:  # fmt: skip
-    driver.processors = 8 if head_dim == 80 else 2
+    driver: Driver, launched: ModuleType, monkeypatch: pytest.MonkeyPatch, case: Any
+) -> None:
+    head_dim, seq_len, deterministic, driver.processors, kernels = case
     for _ in range(3):
         driver.launched.clear()
         assert_passes_right(launched, (1, seq_len, 2, head_dim), True, deterministic)
