@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 import scipy.signal
-import scipy.stats
 from planted.experiments import SLOW, SLOW_SHARE, call_times
+from scipy.stats import norm
 
 from flashlab.analysis.ratios import ratio
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
@@ -27,14 +27,16 @@ from flashlab.statistics import (
     visible_states,
 )
 
+Random = np.random.Generator
+Draw = Callable[[Random, int], Floats]
+
 
 @dataclass
 class NoiseScore:
     """Counts of runs and ratios of identical code by their outcome.
 
-    `missed` counts the ratios of which one
-    side is really slower by twice the margin and that is not found, `at_margin` those called
-    different that really differ by just the margin. `width` is the sum in the logarithm.
+    `missed` counts the ratios of which one side is really slower by twice the margin and that is
+    not found. `width` is the sum in the logarithm.
     """
 
     runs: int = 0
@@ -44,70 +46,49 @@ class NoiseScore:
     ratios_held: int = 0
     false: int = 0
     missed: int = 0
-    at_margin: int = 0
     width: float = 0.0
 
     def add_run(self, low: float, high: float) -> None:
         self.runs += 1
         self.held += low - 1e-9 <= 1 <= high + 1e-9
 
-    def add(self, low: float | None, high: float | None) -> None:
+    def add(self, low: float, high: float) -> None:
         """Count the interval of a ratio, which is as wide where the runs do differ."""
-        assert low is not None and high is not None
         self.ratios += 1
         self.ratios_held += low - 1e-9 <= 1 <= high + 1e-9
         self.false += max(low, 1 / high) > 1 + MARGIN
         self.missed += low * (1 + MARGIN) <= 1
-        self.at_margin += low > 1
         self.width += math.log(high / low)
 
 
 SPENT = 1000
 """Calls after which the time of a pass is spent."""
 
-Draw = Callable[[np.random.Generator, int], Floats]
 
-
-def _lognormal(random: np.random.Generator, count: int, sigma: float = 0.02) -> Floats:
+def _lognormal(random: Random, count: int, sigma: float) -> Floats:
     return random.lognormal(sigma=sigma, size=count)
-
-
-def _heavy_tailed(random: np.random.Generator, count: int) -> Floats:
-    found: Floats = np.exp(0.01 * random.standard_t(2, size=count))
-    return found
 
 
 def _slow_median(spread: float) -> float:
     """Median of lognormal samples around 1 of which 5% are 20% slow."""
 
     def excess(x: float) -> float:
-        fast = scipy.stats.norm.cdf(math.log(x) / spread)
-        slow = scipy.stats.norm.cdf(math.log(x / SLOW) / spread)
+        fast, slow = norm.cdf(math.log(x) / spread), norm.cdf(math.log(x / SLOW) / spread)
         return float((1 - SLOW_SHARE) * fast + SLOW_SHARE * slow - 0.5)
 
     return float(scipy.optimize.brentq(excess, 0.5, 2.0, xtol=1e-12))
 
 
-def _slow_calls(random: np.random.Generator, count: int) -> Floats:
-    return call_times(random, 1.0, count, 0.01) / _slow_median(0.01)
-
-
-def _bimodal(random: np.random.Generator, count: int) -> Floats:
+def _bimodal(random: Random, count: int) -> Floats:
     """Call by call one of two times 7% apart, six times in ten the shorter."""
-    median = np.exp(0.005 * scipy.stats.norm.ppf(0.5 / 0.6))
-    fast = _lognormal(random, count, 0.005)
-    return fast * np.where(random.random(count) < 0.4, 1.07, 1) / median
-
-
-def _quantised(random: np.random.Generator, count: int) -> Floats:
-    found: Floats = np.round(_lognormal(random, count, 0.01) / 0.01) * 0.01
-    return found
+    fast = _lognormal(random, count, 0.005) / np.exp(0.005 * norm.ppf(0.5 / 0.6))
+    return fast * np.where(random.random(count) < 0.4, 1.07, 1)
 
 
 def _autoregressive(rho: float) -> Draw:
     """Each call resembles the one before by this correlation."""
 
-    def draw(random: np.random.Generator, count: int) -> Floats:
+    def draw(random: Random, count: int) -> Floats:
         noise = random.standard_normal(count)
         noise[1:] *= np.sqrt(1 - rho**2)
         return np.exp(0.02 * scipy.signal.lfilter([1], [1, -rho], noise))
@@ -118,7 +99,7 @@ def _autoregressive(rho: float) -> Draw:
 def _states(calls: float) -> Draw:
     """Two states of the clock, 7% apart, each of which lasts for so many calls on average."""
 
-    def draw(random: np.random.Generator, count: int) -> Floats:
+    def draw(random: Random, count: int) -> Floats:
         changes = random.random(count) < 1 / calls
         changes[0] = random.random() < 0.5
         return _lognormal(random, count, 0.005) * (0.965 + 0.07 * (changes.cumsum() % 2))
@@ -126,39 +107,34 @@ def _states(calls: float) -> Draw:
     return draw
 
 
-def _drift(random: np.random.Generator, count: int) -> Floats:
+def _drift(random: Random, count: int) -> Floats:
     """By 2% over the calls that there are, around 1."""
     return _lognormal(random, count, 0.01) * (1 + 0.02 * np.linspace(-0.5, 0.5, count))
 
 
-def _warm_up(random: np.random.Generator, count: int) -> Floats:
-    """The first calls are up to 30% slow, a tenth of it after 12 calls."""
-    return _lognormal(random, count, 0.01) * (1 + 0.3 * np.exp(-np.arange(count) / 5))
-
-
 NOISES: Mapping[str, Draw] = {
-    "lognormal": _lognormal,
-    "heavy tails": _heavy_tailed,
-    "5% of calls slow": _slow_calls,
+    "lognormal": lambda random, n: _lognormal(random, n, 0.02),
+    "heavy tails": lambda random, n: np.exp(0.01 * random.standard_t(2, size=n)),
+    "5% of calls slow": lambda random, n: call_times(random, 1, n, 0.01) / _slow_median(0.01),
     "bimodal call by call": _bimodal,
-    "quantised timer": _quantised,
+    "quantised timer": lambda random, n: np.round(_lognormal(random, n, 0.01), 2),
     "drift of 2%": _drift,
-    "warm-up left over": _warm_up,
+    # The first calls are up to 30% slow, a tenth of it after 12 calls.
+    "warm-up left over": lambda random, n: (
+        _lognormal(random, n, 0.01) * (1 + 0.3 * np.exp(-np.arange(n) / 5))
+    ),
     **{f"AR(1), rho {rho}": _autoregressive(rho) for rho in (0.6, 0.8, 0.9)},
     **{f"states of {calls} calls": _states(calls) for calls in (10, 30, 100)},
 }
 """Models of noise around a median of 1. That of two states of equal share is what lies between."""
 
 
-def _measured(draw: Draw, random: np.random.Generator) -> Floats:
+def _measured(draw: Draw, random: Random) -> Floats:
     """One run by the stop rule of the measuring, with an interval within 1%."""
     if draw is _drift:  # which is to be around 1, however many calls there are
         return draw(random, ENOUGH_CALLS)
     samples, count = draw(random, SPENT), ENOUGH_CALLS
-    while count < SPENT:
-        taken = samples[:count]
-        if median_interval(taken.tolist()).relative_half_width <= 0.01:
-            break
+    while count < SPENT and median_interval(samples[:count]).relative_half_width > 0.01:
         count = min(SPENT, -int(-count * GROWTH // BATCH) * BATCH)
     return samples[:count]
 
@@ -168,12 +144,12 @@ def score_noise(noise: str, runs: int, seed: int, count: int | None = None) -> N
     random, draw, score = np.random.default_rng(seed), NOISES[noise], NoiseScore()
     drawn = [_measured(draw, random) if count is None else draw(random, count) for _ in range(runs)]
     for samples in drawn:
-        found = median_interval(samples.tolist())
+        found = median_interval(samples)
         assert found.low is not None and found.high is not None
         score.add_run(found.low, found.high)
-        score.in_doubt += visible_states(samples.tolist()) is not None
-    estimates = [estimate_median(samples.tolist()) for samples in drawn]
-    for one, other in itertools.combinations(estimates, 2):
-        compared = ratio(0, one, other)
+        score.in_doubt += visible_states(samples) is not None
+    for pair in itertools.combinations([estimate_median(samples) for samples in drawn], 2):
+        compared = ratio(0, *pair)
+        assert compared.low is not None and compared.high is not None
         score.add(compared.low, compared.high)
     return score

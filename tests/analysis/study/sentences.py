@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 from analysis.study.world import METRICS, VALUES, WORK, Key, Truth, plant
 
-from flashlab.analysis.frames import Dataset
+from flashlab.analysis.frames import Dataset, Sweep
 from flashlab.story.attention.roles import margins
 from flashlab.story.attention.sentences import observations
 from flashlab.story.observation import Observation
@@ -24,8 +26,7 @@ from flashlab.story.observation import Observation
 MOST_FALSE = 0.001
 """Share of all sentences; of those on page one, none."""
 
-Judge = Callable[[Observation, Mapping[str, Any], Truth, Dataset], Iterator[bool]]
-"""Yields True for each claim of an observation's facts that holds."""
+Facts = Mapping[str, Any]
 
 RIGHT: Mapping[str, Callable[[float], bool]] = {
     "faster": lambda x: x > 1,
@@ -36,244 +37,235 @@ RIGHT: Mapping[str, Callable[[float], bool]] = {
 """What a verdict on a speed claims of the true one; its margin is judged by another study."""
 
 
-def _about(o: Observation, truth: Truth) -> tuple[str, bool]:
-    assert o.section
-    return o.section, truth.mask_of(o.section)
-
-
-def clauses(facts: Any) -> Iterator[Mapping[str, Any]]:
+def clauses(facts: Any) -> Iterator[Facts]:
     """All clauses among some facts."""
     if isinstance(facts, Mapping):
         if "says" in facts:
             yield facts
-        for each in facts.values():
-            yield from clauses(each)
-    elif isinstance(facts, (list, tuple)):
-        for each in facts:
-            yield from clauses(each)
+        facts = [*facts.values()]
+    for each in facts if isinstance(facts, (list, tuple)) else ():
+        yield from clauses(each)
 
 
-def _lead(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """The clauses on a lead: its verdicts, and how it changes."""
-    s, mask = _about(o, truth)
-    values = VALUES[s]
-    x = {v: truth.speed(s, f["new"], f["base"], v, mask) for v in values}
-    rest = {(s, n, mask, v) for n in (f["new"], f["base"]) for v in values} & truth.odd
-    x = {v: t for v, t in x.items() if t == t and not any(v == key[3] for key in rest)}
-    says = f["says"].removeprefix("lead_")
-    if not x or f["at"][0] not in x or f["at"][1] not in x:
-        return  # odd ones that are too many to leave out
-    ends = x[f["at"][0]], x[f["at"][1]]
-    least, most = min(x.values()), max(x.values())
-    open_at = (f.get("open") or {"at": []})["at"]
-    told = {v: t for v, t in x.items() if v not in open_at}
-    if says == "single":
-        yield RIGHT[f["verdict"]](ends[0])
-    elif says == "equal":
-        yield all(map(RIGHT["equal"], x.values()))
-    elif says == "turns":
-        for verdict in ("faster", "slower"):
-            yield all(RIGHT[verdict](x[v]) for v in f[verdict]["at"] if v in x)
-    elif says in ("slower", "slower_at"):
-        yield all(RIGHT["slower"](x[v]) for v in f["slower"] if v in x)
-    elif says != "undecided":
-        yield all(map(RIGHT["faster"], told.values()))
-    if says == "constant" or f.get("change") == "hardly":
-        yield most / least <= margins(3)
-    if says == "moves" and f["change"] != "hardly":
-        yield (ends[1] > ends[0]) is (f["change"] == "grows")
-    if says == "peaks":
-        yield x.get(f["most"], 2.0) > x.get(f["least"], 1.0)
+def _is_flat(x: Sequence[float], of: int = 3) -> bool:
+    return max(x) / min(x) <= margins(of)
 
 
-def _fold(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """How many times as long a time becomes, beside the operations."""
-    s, mask = _about(o, truth)
-    grown = o.facts["growth"]
-    work = (grown["last"] / grown["first"]) ** WORK[truth.symbols[s]]
-    ends = [truth.time((s, f["name"], mask, grown[end])) for end in ("last", "first")]
-    x = ends[0] / ends[1]
-    yield {
-        "fold_below": x < work,
-        "fold_above": x > work,
-        "fold_flat": 1 / margins(2) < x < margins(2),
-        "fold_falls": x < 1,
-    }.get(f["says"], True)
+@dataclass
+class Judge:
+    """Judges an observation; each method yields True for each claim of some facts that holds."""
 
+    o: Observation
+    truth: Truth
+    data: Dataset
 
-def _pooled(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    verdict = f["verdict"]
-    rows = [r for r in o.evidence if r.get("compared") == "implementations" and "value" in r]
-    of = {(r["experiment"], r["variant"], r["value"]): truth.row(r) for r in rows}
-    if of and not truth.odd:
-        yield RIGHT[verdict](1 / geometric_mean(of.values()))
+    @cached_property
+    def s(self) -> str:
+        """The experiment that the observation is about."""
+        assert self.o.section
+        return self.o.section
 
+    @cached_property
+    def mask(self) -> bool:
+        return self.truth.mask_of(self.s)
 
-def _wins(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """Who has the lowest total: no other is plainly faster, but odd or near ones."""
-    s, mask = _about(o, truth)
-    near = (o.facts["near"] or {"names": []})["names"]
-    every = f["says"] == "wins_every"
-    for each in [f] if every else f["of"]:
-        for v in VALUES[s] if every else each["at"]:
-            mine = truth.time((s, each["name"], mask, v))
-            sweep = next(x for x in data.sweeps if x.name == s)
-            others = [n for n in sweep.names if n not in ("Pytorch", "SdpaMath", *near)]
-            times = [
-                truth.time((s, n, mask, v)) for n in others if (s, n, mask, v) not in truth.odd
-            ]
-            if mine == mine and (s, each["name"], mask, v) not in truth.odd:
-                yield mine <= min((t for t in times if t == t), default=math.inf) * margins(2)
+    @property
+    def sweep(self) -> Sweep:
+        return next(x for x in self.data.sweeps if x.name == self.s)
 
+    def time(self, name: str, at: int, mask: bool | None = None) -> float:
+        return self.truth.time((self.s, name, self.mask if mask is None else mask, at))
 
-def _tiers(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    s, mask = _about(o, truth)
-    for before, after in itertools.pairwise(f["of"]):
-        last, first = ((s, n, mask, f["at"]) for n in (before["names"][-1], after["names"][0]))
-        yield truth.time(last) < truth.time(first)
+    def speed(self, name: str, over: str, at: int, mask: bool | None = None) -> float:
+        return self.time(over, at, mask) / self.time(name, at, mask)
 
+    def is_odd(self, name: str, at: int) -> bool:
+        return (self.s, name, self.mask, at) in self.truth.odd
 
-def _gain(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """Who becomes faster, or slower, with the mask."""
-    s, verdict = o.section, "faster" if f["says"] == "mask_gain" else "slower"
-    for name in f["who"]["names"] if verdict == "faster" else f["names"]:
-        off, on = (truth.time((str(s), name, mask, f["at"])) for mask in (False, True))
-        yield RIGHT[verdict](off / on)
+    def lead(self, f: Facts) -> Iterator[bool]:
+        """The clauses on a lead: its verdicts, and how it changes."""
+        x = {v: self.speed(f["new"], f["base"], v) for v in VALUES[self.s]}
+        rest = {v for v in x for name in (f["new"], f["base"]) if self.is_odd(name, v)}
+        x = {v: t for v, t in x.items() if t == t and v not in rest}
+        says = f["says"].removeprefix("lead_")
+        if not {*f["at"][:2]} <= x.keys():
+            return  # odd ones that are too many to leave out
+        ends = x[f["at"][0]], x[f["at"][1]]
+        open_at = (f.get("open") or {"at": []})["at"]
+        if says == "single":
+            yield RIGHT[f["verdict"]](ends[0])
+        elif says == "equal":
+            yield all(map(RIGHT["equal"], x.values()))
+        elif says == "turns":
+            for verdict in ("faster", "slower"):
+                yield all(RIGHT[verdict](x[v]) for v in f[verdict]["at"] if v in x)
+        elif says in ("slower", "slower_at"):
+            yield all(RIGHT["slower"](x[v]) for v in f["slower"] if v in x)
+        elif says != "undecided":
+            yield all(RIGHT["faster"](t) for v, t in x.items() if v not in open_at)
+        if says == "constant" or f.get("change") == "hardly":
+            yield _is_flat([*x.values()])
+        if says == "moves" and f["change"] != "hardly":
+            yield (ends[1] > ends[0]) is (f["change"] == "grows")
+        if says == "peaks":
+            yield x.get(f["most"], 2.0) > x.get(f["least"], 1.0)
 
+    def fold(self, f: Facts) -> Iterator[bool]:
+        """How many times as long a time becomes, beside the operations."""
+        last, first = (self.o.facts["growth"][end] for end in ("last", "first"))
+        work = (last / first) ** WORK[self.truth.symbols[self.s]]
+        x = self.time(f["name"], last) / self.time(f["name"], first)
+        of = {"fold_below": x < work, "fold_above": x > work, "fold_falls": x < 1}
+        yield {**of, "fold_flat": 1 / margins(2) < x < margins(2)}.get(f["says"], True)
 
-def _mask_take(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    for name in f["who"]["names"]:
-        off, on = (truth.speed(str(o.section), name, f["base"], f["at"], m) for m in (False, True))
-        yield on > off
+    def pooled(self, f: Facts) -> Iterator[bool]:
+        rows = [r for r in self.o.evidence if r.get("compared") == "implementations"]
+        of = {
+            (r["experiment"], r["variant"], r["value"]): self.truth.row(r)
+            for r in rows
+            if "value" in r
+        }
+        if of and not self.truth.odd:
+            yield RIGHT[f["verdict"]](1 / geometric_mean(of.values()))
 
+    def wins(self, f: Facts) -> Iterator[bool]:
+        """Who has the lowest total: no other is plainly faster, but odd or near ones."""
+        near, every = (self.o.facts["near"] or {"names": []})["names"], f["says"] == "wins_every"
+        others = [n for n in self.sweep.names if n not in ("Pytorch", "SdpaMath", *near)]
+        for each in [f] if every else f["of"]:
+            for v in VALUES[self.s] if every else each["at"]:
+                mine = self.time(each["name"], v)
+                times = [self.time(n, v) for n in others if not self.is_odd(n, v)]
+                if mine == mine and not self.is_odd(each["name"], v):
+                    yield mine <= min((t for t in times if t == t), default=math.inf) * margins(2)
 
-def _rows(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """The verdicts that a sentence counts or names."""
-    words = {"below": "faster", "above": "slower", "equal": "equal"}
-    for row in o.evidence:
-        if row.get("value") is not None and row.get("verdict") in words and row.get("experiment"):
-            yield RIGHT[words[row["verdict"]]](1 / truth.row(row))
+    def tiers(self, f: Facts) -> Iterator[bool]:
+        for before, after in itertools.pairwise(f["of"]):
+            yield self.time(before["names"][-1], f["at"]) < self.time(after["names"][0], f["at"])
 
+    def gain(self, f: Facts) -> Iterator[bool]:
+        """Who becomes faster, or slower, with the mask."""
+        is_gain = f["says"] == "mask_gain"
+        for name in f["who"]["names"] if is_gain else f["names"]:
+            off, on = (self.time(name, f["at"], mask) for mask in (False, True))
+            yield RIGHT["faster" if is_gain else "slower"](off / on)
 
-def _take(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    s, mask = _about(o, truth)
-    x = [truth.speed(s, f["new"], f["base"], v, mask) for v in f["at"]]
-    kind = o.variant.removesuffix("_length")
-    if kind in ("grows", "shrinks"):
-        yield (x[1] > x[0]) is (kind == "grows")
-        for name in (f["against"] or {"names": []})["names"]:
-            other = [truth.speed(s, name, f["base"], v, mask) for v in f["at"]]
-            if all(y == y for y in other):
-                yield (other[1] < other[0]) is (kind == "grows")
-    if kind == "catch_up":
-        yield x[1] < x[0]
-    if kind in ("fits", "batch", "still"):
-        yield max(x) / min(x) <= margins(3)
+    def mask_take(self, f: Facts) -> Iterator[bool]:
+        for name in f["who"]["names"]:
+            off, on = (self.speed(name, f["base"], f["at"], mask) for mask in (False, True))
+            yield on > off
 
+    def rows(self, f: Facts) -> Iterator[bool]:
+        """The verdicts that a sentence counts or names."""
+        words = {"below": "faster", "above": "slower", "equal": "equal"}
+        for row in self.o.evidence:
+            if row.get("value") is not None and row.get("verdict") in words and row["experiment"]:
+                yield RIGHT[words[row["verdict"]]](1 / self.truth.row(row))
 
-def _moves(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """The two largest movements: that each is one, and for `most` that no other is larger."""
-    by_mask = f["says"] == "moves_mask"
-    for s, p in truth.symbols.items():
-        if p == f["p"] and (s == "causal") is by_mask:
-            at = f["at"][:1] if by_mask else f["at"]
-            masks = (False, True) if by_mask else (truth.mask_of(s),)
-            x = [truth.speed(s, f["name"], "Pytorch", v, m) for v in at for m in masks]
-            yield (x[1] > x[0]) is (f["ends"][1] > f["ends"][0])
+    def take(self, f: Facts) -> Iterator[bool]:
+        x = [self.speed(f["new"], f["base"], v) for v in f["at"]]
+        kind = self.o.variant.removesuffix("_length")
+        if kind in ("grows", "shrinks"):
+            yield (x[1] > x[0]) is (kind == "grows")
+            for name in (f["against"] or {"names": []})["names"]:
+                other = [self.speed(name, f["base"], v) for v in f["at"]]
+                if all(y == y for y in other):
+                    yield (other[1] < other[0]) is (kind == "grows")
+        if kind == "catch_up":
+            yield x[1] < x[0]
+        if kind in ("fits", "batch", "still"):
+            yield _is_flat(x)
 
+    def _ends(self, s: str, f: Facts, by_mask: bool) -> list[float]:
+        """The speeds over the baseline at both ends of a movement."""
+        values = f["at"][:1] if by_mask else f["at"]
+        masks = (False, True) if by_mask else (self.truth.mask_of(s),)
+        return [self.truth.speed(s, f["name"], "Pytorch", v, m) for v in values for m in masks]
 
-def _change(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """A parameter that widens, narrows or leaves the lead, by the leader's true ends."""
-    kind = next(c["word"] for c in o.facts["parts"] if f in c["of"])
-    s = f["experiment"]
-    mask = truth.mask_of(s)
-    x = [truth.speed(s, f["name"], "Pytorch", v, mask) for v in f["at"]]
-    if f["says"] == "change_mask":
-        x = [truth.speed(s, f["name"], "Pytorch", f["at"][0], m) for m in (False, True)]
-    if kind in ("scores", "widen"):
-        yield x[1] > x[0]
-    elif kind in ("work", "narrow"):
-        yield x[1] < x[0]
-    else:
-        yield max(x) / min(x) <= margins(3)
+    def moves(self, f: Facts) -> Iterator[bool]:
+        """The two largest movements: that each is one, and for `most` that no other is larger."""
+        by_mask = f["says"] == "moves_mask"
+        for s, p in self.truth.symbols.items():
+            if p == f["p"] and (s == "causal") is by_mask:
+                x = self._ends(s, f, by_mask)
+                yield (x[1] > x[0]) is (f["ends"][1] > f["ends"][0])
 
+    def change(self, f: Facts) -> Iterator[bool]:
+        """A parameter that widens, narrows or leaves the lead, by the leader's true ends."""
+        kind = next(c["word"] for c in self.o.facts["parts"] if f in c["of"])
+        x = self._ends(f["experiment"], f, f["says"] == "change_mask")
+        if kind in ("scores", "widen"):
+            yield x[1] > x[0]
+        elif kind in ("work", "narrow"):
+            yield x[1] < x[0]
+        else:
+            yield _is_flat(x)
 
-def _heads(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    s, mask = _about(o, truth)
-    sweep = next(x for x in data.sweeps if x.name == s)
-    dims = {int(run["head_dim"]): int(key[2]) for key, run in sweep._rows.items()}
-    for name in f["who"]["names"]:
-        times = {d: truth.time((s, name, mask, v)) for d, v in dims.items()}
-        best = min(t for t in times.values() if t == t)
-        yield min(times[d] for d in f["best"]) <= best * margins(1)
-        yield max(times[d] for d in f["worst"]) > best
+    def heads(self, f: Facts) -> Iterator[bool]:
+        dims = {int(run["head_dim"]): int(key[2]) for key, run in self.sweep._rows.items()}
+        for name in f["who"]["names"]:
+            times = {d: self.time(name, v) for d, v in dims.items()}
+            best = min(t for t in times.values() if t == t)
+            yield min(times[d] for d in f["best"]) <= best * margins(1)
+            yield max(times[d] for d in f["worst"]) > best
 
+    def small_heads(self, f: Facts) -> Iterator[bool]:
+        for name in f["names"]:
+            both = [self.time(name, v) for v in VALUES["emb_dim"][:2]]
+            yield both[0] > both[1] if f["word"] == "longer" else _is_flat(both, 1)
 
-def _small_heads(
-    o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset
-) -> Iterator[bool]:
-    s, mask = _about(o, truth)
-    for name in f["names"]:
-        a, b = (truth.time((s, name, mask, v)) for v in VALUES["emb_dim"][:2])
-        yield a > b if f["word"] == "longer" else max(a, b) / min(a, b) <= margins(1)
+    def odd(self, f: Facts) -> Iterator[bool]:
+        """That a rate dips: a pass is longer than those beside it leave room for."""
+        for place, at in ((p, at) for p in f["places"] for at in p["at"]):
+            told = f["name"], place["p"], at
+            odd = [k for k in self.truth.odd if (k[1], self.truth.symbols[k[0]], k[3]) == told]
+            yield any(self._dips(key, metric) for key in odd for metric in METRICS)
 
+    def _dips(self, key: Key, metric: str) -> bool:
+        *of, at = key
+        values, power = VALUES[key[0]], WORK[self.truth.symbols[key[0]]]
+        rates = [v**power / self.truth.time((*of, v), metric) for v in values]  # type: ignore[arg-type]
+        i = values.index(at)
+        return 0 < i < len(values) - 1 and rates[i] < min(rates[i - 1], rates[i + 1]) / 1.2
 
-def _odd(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    """That a rate dips: a pass is longer than those beside it leave room for."""
-    for place, at in ((p, at) for p in f["places"] for at in p["at"]):
-        told = f["name"], place["p"], at
-        keys = [k for k in truth.odd if (k[1], truth.symbols[k[0]], k[3]) == told]
-        yield any(_dips(truth, key, metric) for key in keys for metric in METRICS)
+    def gone(self, f: Facts) -> Iterator[bool]:
+        of = self.truth
+        told = {(of.symbols[k[0]], k[1], k[3], status) for k, status in of.failed.items()}
+        for place in f["places"]:
+            yield {(place["p"], f["name"], at, f["status"]) for at in place["at"]} <= told
 
-
-def _dips(truth: Truth, key: Key, metric: str) -> bool:
-    s, name, mask, at = key
-    values, power = VALUES[s], WORK[truth.symbols[s]]
-    rates = [v**power / truth.time((s, name, mask, v), metric) for v in values]
-    i = values.index(at)
-    return 0 < i < len(values) - 1 and rates[i] < min(rates[i - 1], rates[i + 1]) / 1.2
-
-
-def _gone(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    told = {(truth.symbols[k[0]], k[1], k[3], status) for k, status in truth.failed.items()}
-    for place in f["places"]:
-        yield {(place["p"], f["name"], at, f["status"]) for at in place["at"]} <= told
-
-
-def _passes(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    if not truth.odd:
+    def passes(self, f: Facts) -> Iterator[bool]:
+        keys = [] if self.truth.odd else [k for k in self.truth.times if k[1] == f["name"]]
         x = {}
         for metric in METRICS:
-            of = {
-                (s, mask, v): truth.speed(s, f["name"], "Pytorch", v, mask, metric)
-                for s, n, mask, v in truth.times
-                if n == f["name"]
-            }
-            known = [y for y in of.values() if y == y]
-            x[metric.split("_")[0]] = geometric_mean(known)
-        yield x[f["more"]] > x[f["less"]] / margins(1)
+            every = [self.truth.speed(s, n, "Pytorch", v, m, metric) for s, n, m, v in keys]
+            x[metric.split("_")[0]] = [y for y in every if y == y]
+        if keys:
+            yield geometric_mean(x[f["more"]]) > geometric_mean(x[f["less"]]) / margins(1)
 
 
-CLAUSES: Mapping[str, Judge] = {
-    **{"fold": _fold, "lead": _lead, "pooled": _pooled, "tiers": _tiers, "moves": _moves},
-    **{"wins_every": _wins, "wins_some": _wins, "mask_gain": _gain, "mask_slow": _gain},
-    **{"change": _change, "change_mask": _change, "odd_at": _odd, "gone": _gone},
+CLAUSES: Mapping[str, Callable[[Judge, Facts], Iterator[bool]]] = {
+    **{"fold": Judge.fold, "lead": Judge.lead, "pooled": Judge.pooled, "tiers": Judge.tiers},
+    **{"wins_every": Judge.wins, "wins_some": Judge.wins, "moves": Judge.moves},
+    **{"mask_gain": Judge.gain, "mask_slow": Judge.gain, "change": Judge.change},
+    **{"change_mask": Judge.change, "odd_at": Judge.odd, "gone": Judge.gone},
 }
-KINDS: Mapping[str, Judge] = {
-    **{"answer": _rows, "cost": _rows, "take": _take, "mask_take": _mask_take, "heads": _heads},
-    **{"small_heads": _small_heads, "passes": _passes},
+KINDS: Mapping[str, Callable[[Judge, Facts], Iterator[bool]]] = {
+    **{"answer": Judge.rows, "cost": Judge.rows, "take": Judge.take, "mask_take": Judge.mask_take},
+    **{"heads": Judge.heads, "small_heads": Judge.small_heads, "passes": Judge.passes},
 }
 """Who judges a clause, by the beginning of what says it; and a whole sentence, by its kind."""
 
 
 def judge(o: Observation, truth: Truth, data: Dataset) -> bool:
     """True if nothing that an observation says is false."""
-    found = [*KINDS[o.name](o, o.facts, truth, data)] if o.name in KINDS else []
+    of = Judge(o, truth, data)
+    found = [*KINDS[o.name](of, o.facts)] if o.name in KINDS else []
     for each in clauses(o.facts):
         says = each["says"]
         name = next((n for n in CLAUSES if says == n or says.startswith(f"{n}_")), None)
         if name and says != "lead_open_at" and not says.startswith("changes"):
-            found += CLAUSES[name](o, each, truth, data)
+            found += CLAUSES[name](of, each)
     return all(found)
 
 
