@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from planted.experiments import Planter
 from planted.records import counters_of, record_of
@@ -193,13 +191,3 @@ def test_a_rate_far_beyond_the_ceiling_makes_a_run_implausible_and_keeps_its_num
     assert json.loads(rows[0]["warnings"] or "[]") == [found] * (status == "implausible")
     for other in (replace(known, device_name="Slide rule"), None):
         assert read_runs(plan, plan, other).runs[0].status == "ok"
-
-
-def test_what_is_written_has_the_digits_and_words_of_a_spreadsheet(
-    run: Run, planter: Planter
-) -> None:
-    planter.records(processes(run, 1.0))
-    tables = {path.stem: pd.read_csv(path) for path in Path(planter.folder).rglob("*.csv")}
-    assert tables["samples"].value.tolist()[:3] == pytest.approx([1.0, 1.01, 1.02], rel=1e-8)
-    assert tables["runs"].causal.tolist() == [False] and tables["runs"].message.isna().all()
-    assert not tables["metrics"].set_index("metric").loc[[*TIMES], "value"].isna().any()

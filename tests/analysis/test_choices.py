@@ -62,14 +62,3 @@ def test_a_cell_is_one_lead_or_all_that_do_as_well(
     found = cells(ranked, ["seq_len", "causal"])
     assert {(row.state, *sorted(row.names)) for row in found.itertuples()} == {(state, *names)}
     pd.testing.assert_frame_equal(ranked, ranking(table, TIME, NAMES[::-1]))
-
-
-def test_every_implementation_is_held_against_the_best_of_those_asked_for(planter: Planter) -> None:
-    table = table_of(planter, (SLOW, FAST, LEVEL))
-    first = ranking(table, TIME, NAMES).query("seq_len == 128")
-    assert [*zip(first.name, first.verdict, first.behind.round(2), strict=True)] == [
-        *(("Flash3", "best", 1.0), ("Flash4", "equal", 1.01), ("Flash2", "slower", 1.5))
-    ]
-    assert {*ranking(table, TIME, ["Flash2", "Flash4"]).best} == {"Flash4"}
-    (lead, *_) = cells(ranking(table, TIME, NAMES[:2]), ["seq_len"]).lead
-    assert lead == pytest.approx([1.5, 1.5], rel=0.01)

@@ -11,7 +11,6 @@ import pytest
 from analysis.deriving import at_first, of_both, rows_of
 from planted.experiments import Planter
 
-from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.ratios import LATER_ERROR, ratio
@@ -79,18 +78,6 @@ def test_a_verdict_is_as_sure_as_processes_agree(
     found = [r for r in rows_of(planted) if (r["subject"], r["reference"]) != ("Flex", "Flash2")]
     assert [r["verdict"] for r in found if r["subject"] != "Flex"] == verdicts
     assert [r["verdict"] for r in rows_of(planted, pooled=True)] == pooled
-
-
-def test_a_ratio_is_the_subject_over_the_baseline_and_growth_that_over_the_first(
-    planter: Planter,
-) -> None:
-    planted = planter.experiment({"Flash2": (1, 2, 8, 16), "Pytorch": (1, 4, 16, 64)}, **NOISE)
-    rows = rows_of(planted)
-    assert {(r["subject"], r["reference"]) for r in rows} == {("Flash2", "Pytorch")}
-    assert [r["ratio"] for r in rows] == pytest.approx([1, 0.5, 0.5, 0.25], rel=0.01)
-    assert all(r["low"] <= r["ratio"] <= r["high"] for r in rows)
-    growth = [r["ratio"] for r in rows_of(planted, compared=FIRST) if r["subject"] == "Flash2"]
-    assert growth == pytest.approx([2, 8, 16], rel=0.01)
 
 
 @pytest.mark.parametrize("processes", [CALM, [1.0]], ids=["repeated", "alone"])

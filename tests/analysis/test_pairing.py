@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pytest
 from analysis.deriving import at_first, of_both, rows_of
 from hypothesis import given
@@ -15,9 +14,7 @@ from planted.experiments import Planter
 
 from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
-from flashlab.analysis.replication import agreed_value
-from flashlab.statistics import DRAWS, Estimate
+from flashlab.analysis.pairing import REACH, Place, pair_up
 
 NOISE = {"spread": 0.001}
 BEGUN = datetime(2026, 1, 2, 10, tzinfo=UTC)
@@ -141,20 +138,3 @@ def test_as_many_as_can_be_and_the_nearest_in_time_are_pairs(
 ) -> None:
     both = [[Place("card", minute(m), minute(m + 0.9)) for m in side] for side in (ones, others)]
     assert pair_up(*both) == pairs
-
-
-@given(st.lists(st.floats(0.5, 2), min_size=3, max_size=5), st.floats(0.5, 2))
-def test_to_exchange_both_runs_gives_the_inverse(factors: list[float], factor: float) -> None:
-    def run(*medians: float) -> Processes:
-        estimates = [Estimate(m, 20, np.full(DRAWS, m)) for m in medians]
-        return Processes(estimates, [Place("card", minute(60 * i), minute(60 * i))
-                                     for i in range(len(medians))])  # fmt: skip
-
-    runs = {("A", 1): run(*factors), ("B", 1): run(*([factor] * len(factors)))}
-    pairings = Pairings(runs, ())
-    found, inverse = pairings.ratio(("A", 1), ("B", 1)), pairings.ratio(("B", 1), ("A", 1))
-    assert found and found.estimate.quantiles is not None
-    assert inverse and inverse.estimate.quantiles is not None
-    assert found.estimate.median == pytest.approx(agreed_value(factors) / factor)
-    assert inverse.estimate.median == pytest.approx(1 / found.estimate.median)
-    assert inverse.estimate.quantiles == pytest.approx(1 / found.estimate.quantiles[::-1])

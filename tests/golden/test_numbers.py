@@ -9,7 +9,6 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 from golden.texts import GOLDEN, Golden, html_of
@@ -18,11 +17,9 @@ from flashlab.analysis.frames import Dataset, read_dataset
 from flashlab.figures.stage import draw_figures
 from flashlab.numbers import measured, times
 
-SVG = "{http://www.w3.org/2000/svg}"
 AXES = re.compile("xtick|ytick|legend|matplotlib.axis")
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
-RATIO = re.compile(r"\d×(?:<[^>]+>)*</td>")
+NUMBER = re.compile(r"(?<![×\d])(\d[\d,]*(?:\.\d+)?)(×?)")
+TABLE, RATIO = re.compile(r"<table.*?</table>", re.DOTALL), re.compile(r"\d×(?:<[^>]+>)*</td>")
 CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.DOTALL)
 LONGEST = 14
 """Characters of a cell that is a number; others are words."""
@@ -30,13 +27,12 @@ LONGEST = 14
 
 def printed(data: Dataset) -> tuple[set[str], set[str]]:
     """A dataset's times, rates, memory and ceilings as they are printed, and its ratios."""
-    ends, plain = ["value", "low", "high"], data.values.to_frame("value")
-    values = plain.join(data.intervals)[ends]
+    values = data.values.to_frame("value").join(data.intervals)[["value", "low", "high"]]
     exact = {metric.name for metric in data.benchmark.metrics if metric.exact}
-    of_exact = values[values.index.get_level_values("metric").isin(exact)].value
+    of_exact = values[values.index.get_level_values("metric").isin(exact)].value.unique()
     found = {measured(row) for row in values.itertuples(index=False, name=None)}
     ratios = data.speeds[["x", "low", "high"]].itertuples(index=False, name=None)
-    shares = (times(one / other) for one, other in permutations(of_exact.unique(), 2))
+    shares = (times(one / other) for one, other in permutations(of_exact, 2))
     if data.ceilings:
         rates = [rate for each in data.ceilings.matrix.values() for rate in each.bounds]
         found |= {measured(rate / unit) for rate in rates for unit in (1e9, 1e12)}
@@ -45,12 +41,10 @@ def printed(data: Dataset) -> tuple[set[str], set[str]]:
 
 def marks(node: ElementTree.Element) -> Iterator[str]:
     """The texts of a figure without those of its axes and legend."""
-    if AXES.match(node.attrib.get("id", "")):
-        return
-    if node.tag == f"{SVG}text":
-        yield "".join(node.itertext())
-    for child in node:
-        yield from marks(child)
+    if not AXES.match(node.get("id", "")):
+        yield "".join(node.itertext()) if node.tag.endswith("}text") else ""
+        for child in node:
+            yield from marks(child)
 
 
 @pytest.mark.parametrize(
@@ -59,25 +53,17 @@ def marks(node: ElementTree.Element) -> Iterator[str]:
 def test_a_number_is_printed_alike_in_figures_and_tables(golden: Golden) -> None:
     with golden.results() as (home, ceilings):
         draw_figures(home, ceilings, home / "figures", home / "overview")
-        data = read_dataset(home, ceilings)
-        drawn = [text for x in sorted(home.rglob("*.svg")) for text in marks(_root(x))]
-        compared = [
-            found for found in TABLE.findall(html_of(home, ceilings)) if RATIO.search(found)
-        ]
-    cells = [re.sub("<[^>]+>", "", x).strip() for found in compared for x in CELL.findall(found)]
+        data, html = read_dataset(home, ceilings), html_of(home, ceilings)
+        roots = [ElementTree.parse(path).getroot() for path in sorted(home.rglob("*.svg"))]
+    texts = [text for root in roots for text in marks(root)]
+    compared = [table for table in TABLE.findall(html) if RATIO.search(table)]
+    cells = [re.sub("<[^>]+>", "", x).strip() for table in compared for x in CELL.findall(table)]
     values, ratios = printed(data)
     seen, wrong = 0, []
-    for text in [*drawn, *(cell for cell in cells if len(cell) <= LONGEST)]:
-        for number in NUMBER.finditer(text):
-            is_ratio = text[number.end() :].startswith("×")
-            # Whole numbers are sizes and counts; after × stands by how much something grows.
-            if "%" in text or text[0] == "×" or not number[0].strip("0."):
-                continue
-            if "." in number[0] or is_ratio:
+    for text in [*texts, *(cell for cell in cells if len(cell) <= LONGEST)]:
+        # Whole numbers are sizes and counts; after × stands by how much something grows.
+        for number, ratio in NUMBER.findall(text) if "%" not in text and text[:1] != "×" else ():
+            if number.strip("0.") and ("." in number or ratio):
                 seen += 1
-                wrong += [text] * (number[0] not in (ratios if is_ratio else values))
+                wrong += [text] * (number not in (ratios if ratio else values))
     assert seen > 100 and not wrong
-
-
-def _root(svg: Path) -> ElementTree.Element:
-    return ElementTree.parse(svg).getroot()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from conftest import ROOT, elsewhere
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
@@ -42,6 +46,20 @@ def test_it_is_whole_and_asks_for_nothing(page: Path) -> None:
     assert all((page.parent / record).is_file() for record in records)
     policy = next(g["content"] for g in found if g.get("http-equiv") == "Content-Security-Policy")
     assert policy.startswith("default-src 'none'") and "http" not in policy
+
+
+def test_the_same_inputs_give_the_same_page_anywhere(page: Path, tmp_path: Path) -> None:
+    """In another folder, time zone, locale and hash seed; the PDF is another test's (grading)."""
+    project = page.parents[1]
+    shutil.copytree(project / "results", tmp_path / "results")
+    (ceilings,) = project.glob("results/local/records/ceilings-*.json")
+    given = {"config": "results/local/plan/config.json", "results": "results/local"}
+    given |= {"ceilings": str(ceilings.relative_to(project)), "output": "report/lab5.html"}
+    options = [each for name, value in given.items() for each in (f"--{name}", value)]
+    environment = elsewhere(tmp_path, ROOT / "workflow")
+    command = [sys.executable, "-m", "flashlab", "page", *options]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    assert tmp_path.joinpath("report", "lab5.html").read_bytes() == page.read_bytes()
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,8 @@ import ctypes
 import math
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import chdir, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,7 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
-from conftest import elsewhere
 from pdf import is_cut_off
-from report.conftest import Results
 from report.reading import elements, parts
 
 from flashlab.remarks import read_remarks
@@ -183,35 +179,3 @@ def test_files_of_the_projects_folders_are_opened_and_nothing_else(
     url = address if ":" in address else f"{folder.as_uri()}/{address}"
     with pytest.raises(ValueError, match=why) if why else nullcontext():
         assert ProjectFetcher((folder,)).fetch(url).read() == b"p {}"
-
-
-PAGE = """
-import sys
-from flashlab.cli import main
-assert main(["page", *sys.argv[1:]]) == 0
-"""
-
-
-def test_the_same_inputs_give_the_same_page_anywhere_and_at_any_time(
-    finished: Any, tmp_path: Path
-) -> None:
-    """Written once more in another folder, time zone, locale and hash seed.
-
-    Those of the PDF are another test's (`grading.test_verification`).
-    """
-    copied = Results(finished.folder, tmp_path / "copy")
-    with chdir(copied.folder):
-        page = copied.write_page()
-    folder, output = tmp_path / "another folder" / "deeper", tmp_path / "rendered" / "lab5.html"
-    for part in ("results", "workflow", "templates", "kernels", "data/published"):
-        shutil.copytree(finished.folder / part, folder / part)
-    shutil.copy(finished.folder / "data" / "devices.csv", folder / "data")
-    ceilings = copied.ceilings.relative_to(copied.folder)
-    given = ["--config", copied.config_file, "--results", copied.local, "--ceilings", ceilings]
-    subprocess.run(
-        [sys.executable, "-c", PAGE, *map(str, given), "--output", str(output)],
-        cwd=folder,
-        env=elsewhere(tmp_path, folder / "workflow"),
-        check=True,
-    )
-    assert output.read_bytes() == page.read_bytes()

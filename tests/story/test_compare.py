@@ -238,16 +238,6 @@ def test_packed_twins_are_in_no_sentence() -> None:
     assert told(story(twin), "compare") == told(story(compared(FUSED)), "compare")
 
 
-def test_an_implementation_is_fused_only_by_its_memory_at_the_longest_sequence() -> None:
-    rows = [*runs("Pytorch", {1024: 1.2}, memory=100)]
-    rows += [*runs("Stores", {1024: 1.2}, memory=50), *runs("Fused", {1024: 1.2}, memory=49)]
-    table = with_pooled(pd.DataFrame(rows), ATTENTION).dropna(subset="shape")
-    groups = dict(zip(table.implementation, table.group, strict=True))
-    assert groups == {"Pytorch": "naive", "Stores": "naive", "Fused": "fused"}
-    alone = with_pooled(pd.DataFrame(runs("Fused", {1024: 1.2})), ATTENTION)
-    assert {*alone.group.dropna()} == {""}
-
-
 def test_a_pooled_interval_is_that_of_settings_that_err_together() -> None:
     rows = [row("Flash2", "forward_time", at(n), x, 0.1) for n, x in ((512, 1.0), (1024, 1.44))]
     table = with_pooled(pd.DataFrame(rows), ATTENTION)
