@@ -46,11 +46,9 @@ class Project:
 
         In its own process group it can be interrupted as by a terminal.
         """
-        own = {
-            "PYTHONPATH": str(self.folder / "workflow"),
-            "TMPDIR": str(self.temporary),  # our own device locks: do not wait for other runs
-            "PYTHONDONTWRITEBYTECODE": "",  # a job need not compile the package again
-        }
+        # Device locks of its own: do not wait for other runs. A job need not compile all again.
+        own = {"TMPDIR": str(self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
+        own["PYTHONPATH"] = str(self.folder / "workflow")
         return subprocess.Popen(
             [sys.executable, "-m", "snakemake", *arguments, *config],
             cwd=self.folder,
@@ -99,10 +97,9 @@ class Project:
     def config(self) -> Iterator[dict[str, Any]]:
         """The configuration of the tiny shapes, written back with whatever the block does to it."""
         path = self.folder / TINY[1]
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = yaml.safe_load(path.read_bytes())
         yield config
-        text = yaml.safe_dump(config, allow_unicode=True, sort_keys=False)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(yaml.safe_dump(config, allow_unicode=True, sort_keys=False), "utf-8")
 
     @property
     def pdf(self) -> Path:
@@ -119,8 +116,8 @@ class Project:
     @property
     def records(self) -> dict[str, int]:
         """The records, each with its modification time."""
-        folder = self.folder / "results" / "local" / "records"
-        return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+        found = self.folder.glob("results/local/records/*.json")
+        return {path.name: path.stat().st_mtime_ns for path in found}
 
 
 def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
@@ -220,11 +217,10 @@ def _made(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
             copy_files(files, ROOT, _workplace.folder)
-            _workplace.make("report/lab5.pdf")
-            copy_tree(_workplace.folder, own / "making" / "finished")
-            shutil.copyfile(SHORT_TEMPLATE, _workplace.folder / TEMPLATE)
-            _workplace.make("report/lab5.pdf")
-            copy_tree(_workplace.folder, own / "making" / "abridged")
+            for kind in ("finished", "abridged"):
+                _workplace.make("report/lab5.pdf")
+                copy_tree(_workplace.folder, own / "making" / kind)
+                shutil.copyfile(SHORT_TEMPLATE, _workplace.folder / TEMPLATE)
             own.joinpath("making").rename(shared)
     return shared
 
