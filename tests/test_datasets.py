@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from exact_memory import exact_peak_memory
 from planted.plans import plan_of
 from planted.records import counters_of, record_of
 
@@ -19,6 +22,7 @@ from flashlab.plan.freezing import keep, pack, refuse_doubtful
 from flashlab.records import COUNTERS, Record, RecordError, read_record
 from flashlab.runs import Run
 
+DATA = Path(__file__).parents[1] / "data"
 Frozen = Callable[..., Path]
 OLD, NEW = "a" * 40, "b" * 40
 
@@ -196,3 +200,28 @@ def test_what_is_refused_is_frozen_where_that_is_asked_for(frozen: Frozen, run: 
     with pytest.raises(DatasetError, match="freeze_anyway=true"):
         frozen(record, freeze_anyway=False)
     assert (frozen(record) / "manifest.json").is_file()
+
+
+# Those of this project
+
+
+@pytest.mark.parametrize("name", ["h100", "h200"])
+def test_what_is_compared_ran_on_one_card_and_peak_memory_is_that_of_the_model(name: str) -> None:
+    """Each is of the digest and the protocol that the manifest states, by code without changes."""
+    cards: dict[Any, set[str]] = defaultdict(set)
+    modelled = 0
+    for entry in read_dataset(DATA / name).entries:
+        record = read_record(entry.path, entry.run, entry.sha256)
+        environment = record.environment
+        assert record.protocol == entry.protocol and not environment["dirty"]
+        if not record.has_counters:
+            commit, hour = environment["commit"], datetime.fromisoformat(record.started).hour
+            block = (commit, hour, record.protocol["name"], record.process, record.run.parameters)
+            cards[block].add(environment["gpu_uuid"])
+        stated = environment.get("provider", ""), environment["device_name"]
+        model = exact_peak_memory(record.run, *stated)
+        if model is not None and "peak_memory" in record.metrics:
+            assert model == record.metrics["peak_memory"].value, str(record.run)
+            modelled += 1
+    assert len(cards) > 80 and {len(each) for each in cards.values()} == {1}
+    assert modelled > 150
