@@ -84,24 +84,19 @@ def leave(host: str = socket.gethostname(), process: int = 2**30) -> None:
     write_json(HOLDER, {"host": host, "process": process})
 
 
-def test_the_lock_of_a_killed_call_is_removed() -> None:
-    leave()
-    os.close(hold_folder())
-    assert not LOCK.exists()
-    assert read_json(HOLDER) == {"host": socket.gethostname(), "process": os.getpid()}
-
-
-def test_a_living_call_is_named_and_its_lock_left_alone() -> None:
+def test_a_living_call_is_named_and_its_lock_left_alone_until_it_is_killed() -> None:
     with another_call() as other:
         LOCK.parent.mkdir(parents=True)
         LOCK.touch()
-        said = rf"process {other.pid}\) .* nothing was changed\. Wait"
-        with pytest.raises(CallError, match=said):
+        with pytest.raises(
+            CallError, match=rf"process {other.pid}\) .* nothing was changed\. Wait"
+        ):
             hold_folder()
         assert LOCK.exists()
         os.kill(other.pid, signal.SIGKILL)
     os.close(hold_folder())
     assert not LOCK.exists()
+    assert read_json(HOLDER) == {"host": socket.gethostname(), "process": os.getpid()}
 
 
 def test_a_call_on_another_host_is_named_with_the_folder_to_remove_if_it_was_killed() -> None:
