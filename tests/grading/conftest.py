@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 import pytest
-from planted.classes import Handed, lab
+from planted.classes import PASSES, Handed, lab
 
 from flashlab.lab5.assigning import Line
 from flashlab_grading import submissions
 from flashlab_grading.checks import CHECKS, Submission
-from flashlab_grading.checks import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.copies import published_times, times_of
-from flashlab_grading.submissions import (
-    check_alone,
-    find_submissions,
-    grade_checked,
-    read_submission,
-)
+from flashlab_grading.submissions import check_submission, find_submissions, grade_checked
 
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
-LONG = "pytorch-b32-n512-h32-e2048-causal"
+CAUSAL, LONG = "flash2-b16-n512-h32-e2048-causal", "pytorch-b32-n512-h32-e2048-causal"
+Change = Callable[[Any], None]
+P = ParamSpec("P")
 
 
 @dataclass
@@ -35,9 +32,9 @@ class Sound(Handed):
 
     folder: Path
 
-    def graded(self, name: str = "ann") -> Graded:
+    def graded(self) -> Graded:
         """What grading finds in a class of this submission alone."""
-        self.write(self.folder / name)
+        self.write(self.folder / "ann")
         return graded(self.folder)
 
 
@@ -74,22 +71,19 @@ def measured_again(own: Submitted, seed: int) -> Submitted:
     return own.measured(lambda: level * chance.lognormvariate(0, 0.01))
 
 
-def write_class(folder: Path, own: Submitted, count: int) -> list[Submitted]:
-    """Independent submissions s00, s01, …; they are returned too."""
-    submissions = [measured_again(own, seed) for seed in range(count)]
-    for seed, submission in enumerate(submissions):
+def write_class(
+    folder: Path,
+    own: Submitted,
+    count: int,
+    alter: Callable[[Submitted, int], object] | None = None,
+) -> list[Submitted]:
+    """Independent submissions s00, s01, …, each as `alter` changes it; they are returned too."""
+    classmates = [measured_again(own, seed) for seed in range(count)]
+    for seed, submission in enumerate(classmates):
+        if alter:
+            alter(submission, seed)
         submission.write(folder / f"s{seed:02}")
-    return submissions
-
-
-def grade_folder(
-    folder: Path, device: str | None = None, published: pd.DataFrame | None = None
-) -> list[Submission]:
-    """The grades of a folder of submissions, those that name no device as of this one."""
-    names = find_submissions(str(folder))[0]
-    checked = [check_alone(read_submission(str(folder), name, device)) for name in names]
-    nothing = times_of(()).assign(owner="")
-    return grade_checked(checked, nothing if published is None else published)
+    return classmates
 
 
 @dataclass(frozen=True)
@@ -119,6 +113,48 @@ class Graded:
         return {check: own.verdict(check) for check in CHECKS}
 
 
-def graded(folder: Path, device: str | None = None) -> Graded:
-    """What grading finds in a folder of submissions (`grade_folder`)."""
-    return Graded(grade_folder(folder, device))
+def graded(
+    folder: Path, device: str | None = None, published: pd.DataFrame | None = None
+) -> Graded:
+    """What grading finds in a folder of submissions, of this device where they name none."""
+    names = find_submissions(str(folder))[0]
+    checked = [check_submission(str(folder), name, device) for name in names]
+    nothing = times_of(()).assign(owner="")
+    return Graded(grade_checked(checked, nothing if published is None else published))
+
+
+# Changes
+
+
+def later(change: Callable[Concatenate[Any, P], None]) -> Callable[P, Change]:
+    """A function that changes a submission, as one of the other arguments that gives a `Change`."""
+    return lambda *args, **kwargs: lambda own: change(own, *args, **kwargs)
+
+
+@later
+def rescaled(own: Any, *texts: str, by: float, **which: Any) -> None:
+    """Runs (all if none is named) that took so many times as long, and all that follows."""
+    for text in texts or own.documents:
+        own.rescale(text, by, **which)
+
+
+def sampled(document: Any, passed: str, factors: Sequence[float]) -> None:
+    """Samples of a pass in its record: its time times these factors, and their median."""
+    samples = [1e3 * document[passed]["time(s)"] * factor for factor in factors]
+    measured = {"samples": samples, "value": statistics.median(samples)} if samples else {}
+    document["record"]["metrics"][f"{passed}_time"] |= measured
+
+
+def noise(seed: int, count: int = 21, spread: float = 0.01) -> list[float]:
+    """Factors whose median is 1."""
+    chance = random.Random(seed)
+    return [1.0, *(1 + s * chance.uniform(0, spread) for s in (1, -1) * (count // 2))]
+
+
+@later
+def records(own: Any, make: Callable[[int], list[float]] = noise) -> None:
+    """A record in each file, with samples in both passes."""
+    for i, (name, document) in enumerate(own.documents.items()):
+        document["record"] = own.record(name, protocol={"name": "sampled"})
+        for j, passed in enumerate(PASSES):
+            sampled(document, passed, make(2 * i + j))

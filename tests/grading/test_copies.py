@@ -1,18 +1,17 @@
-"""Copies are found, and independent measurements are not accused."""
+"""Copies are found, and independent measurements are not accused: of whom each one is told."""
 
 from __future__ import annotations
 
 import copy
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.cheats import CAUSAL, noise, records
-from grading.conftest import LONG, Graded, grade_folder, graded, measured_again, write_class
+from grading.conftest import CAUSAL, LONG, graded, measured_again, noise, records, write_class
 from planted.classes import H200, MEMORY, PASSES
 
 from flashlab.lab5.results import Result
@@ -21,16 +20,7 @@ from flashlab_grading.copies import clock_step
 CLASS = 14
 
 
-def copies(found: Any) -> dict[str, set[str]]:
-    """Who is told of whom, with the verdict."""
-    told: dict[str, set[str]] = {}
-    for line in found.alarms():
-        if line.check == "copies" and "other" in line.params:
-            told.setdefault(line.submission, set()).add(f"{line.verdict} {line.params['other']}")
-    return told
-
-
-def rounded(own: Any, digits: int) -> Any:
+def rounded(digits: int, own: Any, seed: int = 0) -> Any:
     """All numbers as somebody has written them."""
     for document in own.documents.values():
         for name in (*PASSES, "forward_backward"):
@@ -39,93 +29,148 @@ def rounded(own: Any, digits: int) -> Any:
     return own
 
 
-COPIES: dict[str, tuple[int, Callable[[Any], Any], str]] = {
-    "0.003%": (1, lambda own: own.jittered(3e-5, random.Random(1)), "fail copies.same"),
-    "scaled": (1, lambda own: own.jittered(0, random.Random(1), 1.03), "fail copies.computed"),
-    "0.01%": (CLASS, lambda own: own.jittered(1e-4, random.Random(1)), "fail copies.same"),
-    "both": (CLASS, lambda own: own.jittered(1e-4, random.Random(1), 0.97), "fail copies.computed"),
-    "five digits": (CLASS, lambda own: rounded(own, 5), "fail copies.same"),
-    "four digits": (CLASS, lambda own: rounded(own, 4), "fail copies.same"),
-    "three digits": (CLASS, lambda own: rounded(own, 3), "warn copies.likely"),
-}
+def jittered(by: float, level: float, own: Any) -> Any:
+    return own.jittered(by, random.Random(1), level)
 
 
-@pytest.mark.parametrize("copied", COPIES)
-def test_a_changed_scaled_or_rounded_copy_is_found(copied: str, sound: Any, tmp_path: Path) -> None:
-    others, change, expected = COPIES[copied]
-    taken, of = write_class(tmp_path, sound, others)[others // 3], f"s{others // 3:02}"
-    change(copy.deepcopy(taken)).write(tmp_path / "eve")
-    found, verdict = graded(tmp_path), expected.partition(" ")[0]
-    assert copies(found) == {"eve": {f"{verdict} {of}"}, of: {f"{verdict} eve"}}
-    lines = [line for line in found.all_lines if line.check == "copies"]
-    assert {f"{x.verdict} {x.code}" for x in lines if x.submission == "eve"} == {expected}
+def clocked(step: float, own: Any, seed: int) -> Any:
+    """Means of 30 calls by a clock of this step."""
+    chance = random.Random(seed)
+    for name in own.documents:
+        for passed in PASSES:
+            total = 30 * own.seconds(name, passed)
+            ticks = max(1, int(total / step + chance.random()))
+            own.rescale(name, ticks * step / total, [passed])
+    return own
 
 
-@pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])
-def test_nothing_declared_hides_equal_times(altered: str, sound: Any, tmp_path: Path) -> None:
-    taken = write_class(tmp_path, sound, 8)[3]
-    eve = copy.deepcopy(taken)
-    if altered == "decoys":  # own measurements before the copied ones
-        eve = measured_again(sound, 99)
-        for name in list(taken.documents):
-            eve.documents[f"z-{name}"] = copy.deepcopy(taken.documents[name])
-            eve.rows[f"z-{name}"] = [f"z-{name}", *taken.rows[name][1:]]
-    else:
-        for document in eve.documents.values():
-            document[MEMORY] += 1
-        eve.name_device("AMD EPYC (2 CPUs)")
-    if altered == "labels":
-        eve.exchange_labels()
-    if altered == "undeclared":
-        eve.without_names()
-        eve.rows = None
-    eve.write(tmp_path / "eve")
-    assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
+def with_decoys(own: Any) -> Any:
+    """Own measurements before the copied ones."""
+    for name in list(own.documents):
+        own.documents[f"z-{name}"] = copy.deepcopy(own.documents[name])
+        own.rows[f"z-{name}"] = [f"z-{name}", *own.rows[name][1:]]
+        again = measured_again(own, 99).documents
+        own.documents[name] = again[name]
+    return own
 
 
-def test_who_hands_in_files_of_four_fails_and_the_four_do_not(sound: Any, tmp_path: Path) -> None:
-    """Of a few files in common, it is unknown who copied them."""
-    own = write_class(tmp_path, sound, CLASS)
-    eve = measured_again(sound, 99)
-    for i, name in enumerate(eve.documents):
-        eve.documents[name] = own[2 + i % 4].documents[name]
-    eve.write(tmp_path / "eve")
-    found, four = graded(tmp_path), [f"s{place:02}" for place in (2, 3, 4, 5)]
-    expected = {"eve": {f"fail {name}" for name in four}}
-    assert copies(found) == expected | {name: {"warn eve"} for name in four}
-    assert {x.code for x in found.alarms() if x.submission in four} == {"copies.part"}
+def declared_otherwise(change: Callable[[Any], object], own: Any) -> Any:
+    """Another memory and device, and what else is changed."""
+    for document in own.documents.values():
+        document[MEMORY] += 1
+    own.name_device("AMD EPYC (2 CPUs)")
+    change(own)
+    return own
 
 
-@pytest.mark.parametrize(
-    ("files", "code"), [(slice(None, None, 9), "copies.part"), (slice(1), "copies.file")]
-)
-def test_a_few_equal_files_are_asked_about(
-    files: slice, code: str, sound: Any, tmp_path: Path
-) -> None:
-    sound.write(tmp_path / "ann")
-    other = measured_again(sound, 3)
-    for name in sorted([*sound.documents], key=lambda name: LONG not in name)[files]:
-        other.documents[name] = sound.documents[name]
-    found = other.graded("ben")
-    assert found.fails() == {} and {line.code for line in found.lines("warn")} == {code}
+def undeclared(own: Any) -> None:
+    own.without_names()
+    own.rows = None
 
 
-@pytest.mark.parametrize(("places", "original"), [((3, 5), 0), ((3, 5), 4), ((2, 3, 5), 0)])
-def test_plain_means_of_others_are_found(
-    places: tuple[int, ...], original: int, sound: Any, tmp_path: Path
-) -> None:
-    """Also where some files are original; those of whom they are means are not accused."""
-    own = write_class(tmp_path, sound, CLASS)
-    eve = measured_again(sound, 99)
+def files_of(places: Iterable[int], which: slice, own: list[Any]) -> Any:
+    """One's own measurements, of which some files are those of others in turn."""
+    eve, others = measured_again(own[0], 99), [own[place] for place in places]
+    for i, name in enumerate(sorted(eve.documents, key=lambda name: LONG not in name)[which]):
+        eve.documents[name] = others[i % len(others)].documents[name]
+    return eve
+
+
+def mean_of(places: tuple[int, ...], original: int, own: list[Any]) -> Any:
+    eve = measured_again(own[0], 99)
     for name in list(eve.documents)[original:]:
         sources = (own[place].documents[name] for place in places)
         eve.derive(name, lambda *seconds: statistics.fmean(seconds), *sources)
-    eve.write(tmp_path / "eve")
-    found = graded(tmp_path)
-    assert found.fails() == {("copies", ""): "copies.average"}
-    (line,) = found.lines("fail")
-    assert line.submission == "eve"
-    assert {*line.params["others"].split("\0")} == {f"s{place:02}" for place in places}
+    return eve
+
+
+def of(place: int, change: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    """A copy of a classmate's, changed."""
+    return lambda own: change(copy.deepcopy(own[place]))
+
+
+def with_samples(own: list[Any]) -> Any:
+    """Records, of which one has another's samples."""
+    eve = measured_again(own[0], 99)
+    records(lambda i: noise(1000 + i))(eve)
+    eve.documents[own[0].file(CAUSAL)] = own[0].documents[own[0].file(CAUSAL)]
+    return eve
+
+
+def told(code: str, *others: str) -> dict[str, set[str]]:
+    """What eve is told of others; these fail or are warned as she is."""
+    return {"eve": {f"{code} {other}" for other in others}} | {
+        other: {f"{code} eve"} for other in others
+    }
+
+
+FOUR = [f"s{place:02}" for place in (2, 3, 4, 5)]
+MEANS = {"eve": {"fail copies.average s03, s05"}}
+CODE, SAME, COMPUTED = "not_checked copies", "fail copies.same", "fail copies.computed"
+Eve = Callable[[list[Any]], Any] | None
+COPIES: dict[str, tuple[int, Any, Eve, dict[str, set[str]]]] = {
+    "0.003%": (1, None, of(0, partial(jittered, 3e-5, 1)), told(SAME, "s00")),
+    "scaled": (1, None, of(0, partial(jittered, 0, 1.03)), told(COMPUTED, "s00")),
+    "0.01%": (CLASS, None, of(4, partial(jittered, 1e-4, 1)), told(SAME, "s04")),
+    "both": (CLASS, None, of(4, partial(jittered, 1e-4, 0.97)), told(COMPUTED, "s04")),
+    "five digits": (CLASS, None, of(4, partial(rounded, 5)), told(SAME, "s04")),
+    "four digits": (CLASS, None, of(4, partial(rounded, 4)), told(SAME, "s04")),
+    "three digits": (CLASS, None, of(4, partial(rounded, 3)), told("warn copies.likely", "s04")),
+    # Nothing that is declared hides equal times.
+    "decoys": (8, None, of(3, with_decoys), told("fail copies.file", "s03")),
+    "device": (8, None, of(3, partial(declared_otherwise, str)), told(SAME, "s03")),
+    "labels": (
+        8, None, of(3, partial(declared_otherwise, lambda own: own.exchange_labels())),
+        told("fail copies.file", "s03"),
+    ),
+    "undeclared": (
+        8, None, of(3, partial(declared_otherwise, undeclared)), told("fail copies.file", "s03")
+    ),
+    # Of a few files in common, it is unknown who copied them.
+    "files of four": (
+        CLASS, None, partial(files_of, (2, 3, 4, 5), slice(None)),
+        {"eve": {f"fail copies.same {name}" for name in FOUR}}
+        | {name: {"warn copies.part eve"} for name in FOUR},
+    ),
+    "every ninth file": (
+        1, None, partial(files_of, (0,), slice(None, None, 9)), told("warn copies.part", "s00")
+    ),
+    "one file": (1, None, partial(files_of, (0,), slice(1)), told("warn copies.file", "s00")),
+    "samples": (
+        1, lambda own, seed: records()(own), with_samples, told("fail copies.samples", "s00")
+    ),
+    # Also where some files are original; those of whom they are means are not accused.
+    "means of two": (CLASS, None, partial(mean_of, (3, 5), 0), MEANS),
+    "and four files": (CLASS, None, partial(mean_of, (3, 5), 4), MEANS),
+    "means of three": (
+        CLASS, None, partial(mean_of, (2, 3, 5), 0), {"eve": {"fail copies.average s02, s03, s05"}}
+    ),
+    # Times that tell nothing accuse nobody, not even who copied them.
+    "two digits": (2, partial(rounded, 2), None, {f"s0{i}": {f"{CODE}.rounded "} for i in (0, 1)}),
+    **{
+        f"a clock of {1000 * step:.4g} ms": (
+            3, partial(clocked, step), of(2, copy.copy),
+            {name: {f"{CODE}.clock "} for name in ("s00", "s01", "s02", "eve")},
+        )
+        for step in (1e-3, 4e-3, 10e-3, 15.6e-3, 1 / 64)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_of_copies_those_are_told_whom_they_concern(
+    copied: str, sound: Any, tmp_path: Path
+) -> None:
+    count, alter, eve, expected = COPIES[copied]
+    classmates = write_class(tmp_path, sound, count, alter)
+    if eve:
+        eve(classmates).write(tmp_path / "eve")
+    found: dict[str, set[str]] = {}
+    for line in (x for x in graded(tmp_path).all_lines if x.check == "copies"):
+        who = line.params.get("other") or line.params.get("others", "").replace("\0", ", ")
+        if line.verdict != "pass":
+            found.setdefault(line.submission, set()).add(f"{line.verdict} {line.code} {who}")
+    assert found == expected
 
 
 def test_what_is_published_is_a_source(sound: Any, published: Any, tmp_path: Path) -> None:
@@ -135,60 +180,11 @@ def test_what_is_published_is_a_source(sound: Any, published: Any, tmp_path: Pat
     sound.jittered(1e-5, random.Random(5)).write(tmp_path / "eve")
     slide = H200.with_name("published").joinpath("slide.json").read_text()
     tmp_path.joinpath("s07", "mine.json").write_text(slide + "\n")
-    found = Graded(grade_folder(tmp_path, None, published))
-    told = {
-        (line.submission, line.verdict, line.params["other"])
-        for line in found.all_lines
-        if line.check == "copies" and "other" in line.params
-    }
+    lines = [x for x in graded(tmp_path, None, published).alarms() if x.check == "copies"]
     of_slide = ("s07", "warn", "the course's slides")
-    assert told == {("eve", "fail", "data/h200 (lab5)"), of_slide}
-
-
-def test_equal_samples_are_a_copy_even_if_the_times_repeat(sound: Any, tmp_path: Path) -> None:
-    other = measured_again(sound, 3)
-    for own in (sound, other):
-        records(noise if own is sound else lambda i: noise(1000 + i))(own)
-    name = sound.file(CAUSAL)
-    other.documents[name] = sound.documents[name]
-    sound.write(tmp_path / "ann")
-    other.write(tmp_path / "eve")
-    assert {*graded(tmp_path).fails().values()} == {"copies.samples"}
-
-
-# Independent measurements
-
-
-def test_times_of_two_digits_are_not_compared(sound: Any, tmp_path: Path) -> None:
-    rounded(sound, 2).write(tmp_path / "ann")
-    sound.write(tmp_path / "ben")
-    found = graded(tmp_path)
-    assert copies(found) == {}
-    assert "copies.rounded" in {line.code for line in found.lines("not_checked")}
-
-
-def clocked(own: Any, step: float, chance: random.Random) -> Any:
-    """Means of 30 calls by a clock of this step, of all runs 20 times as slow."""
-    for name in own.documents:
-        for passed in PASSES:
-            total = 30 * own.seconds(name, passed)
-            ticks = max(1, int(total / step + chance.random()))
-            own.rescale(name, ticks * step / total, [passed])
-    return own
-
-
-@pytest.mark.parametrize("step", [1e-3, 4e-3, 10e-3, 15.6e-3, 1 / 64])
-def test_multiples_of_a_coarse_clocks_step_accuse_nobody(
-    step: float, sound: Any, tmp_path: Path
-) -> None:
-    """Nor is one who copied them found."""
-    for seed in range(5):
-        own = clocked(measured_again(sound, seed), step, random.Random(seed))
-        own.write(tmp_path / f"s{seed}")
-    own.write(tmp_path / "eve")
-    found = graded(tmp_path)
-    assert found.fails() == {}
-    assert {line.code for line in found.all_lines if line.check == "copies"} == {"copies.clock"}
+    assert {(x.submission, x.verdict, x.params["other"]) for x in lines} == {
+        ("eve", "fail", "data/h200 (lab5)"), of_slide
+    }  # fmt: skip
 
 
 def test_a_clocks_step_is_that_of_all_times() -> None:
@@ -208,10 +204,6 @@ def test_a_clocks_step_is_that_of_all_times() -> None:
     assert step_of(*(100.0 + n for n in ticks)) == 0
 
 
-def same(own: Any) -> Any:
-    return own
-
-
 def of_an_uncommon_gpu(own: Any) -> Any:
     """It has a pattern of its own, in which its owners agree."""
     chance, other = random.Random(5), copy.deepcopy(own)
@@ -222,9 +214,9 @@ def of_an_uncommon_gpu(own: Any) -> Any:
 
 
 QUIET: dict[str, tuple[int, int, float, Callable[[Any], Any]]] = {
-    "locked clocks": (0, CLASS, 1e-4, same),
-    "two quiet machines": (0, 2, 5e-4, same),
-    "two in a noisy class": (CLASS, 2, 5e-4, same),
+    "locked clocks": (0, CLASS, 1e-4, copy.copy),
+    "two quiet machines": (0, 2, 5e-4, copy.copy),
+    "two in a noisy class": (CLASS, 2, 5e-4, copy.copy),
     "three with other software": (CLASS, 3, 5e-4, partial(measured_again, seed=500)),
     "two of an uncommon GPU": (CLASS, 2, 5e-4, of_an_uncommon_gpu),
 }
@@ -240,6 +232,4 @@ def test_machines_that_agree_closely_are_accused_of_nothing(
     for seed in range(count):
         again = partial(random.Random(100 + seed).lognormvariate, 0, scatter)
         own.measured(again).write(tmp_path / f"u{seed}")
-    found = graded(tmp_path)
-    assert copies(found) == {}
-    assert found.of("u0")["copies"] == "pass"
+    assert {x.verdict for x in graded(tmp_path).all_lines if x.check == "copies"} == {"pass"}

@@ -13,15 +13,16 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError, read_layer, resolve_config
+from flashlab.files import read_json
 from flashlab.lab5.results import Result
 from flashlab.records import write_record
-from flashlab_grading.checks import GradingError, Measured, check_reproduction
+from flashlab_grading.checks import check_reproduction
 from flashlab_grading.submissions import (
+    ORDER,
     choose,
     find_submissions,
-    kept_order,
     measured_of,
-    order_grading,
+    new_order,
 )
 
 HERE = "NVIDIA GeForce RTX 3070"
@@ -35,11 +36,11 @@ def result(implementation: str, seconds: float, device: str | None = HERE, n: in
     return Result(f"{implementation}-{n}.json", "", "", said, seconds=times, rates=times)
 
 
-def measured(seconds: float, status: str = "ok", *warnings: str) -> list[Measured]:
+def measured(seconds: float, status: str = "ok", *warnings: str) -> Any:
     times = {"forward": [seconds] * 12, "backward": [2 * seconds] * 12}
     codes = [{"code": code} for code in warnings]
     run = attention_run("Flash2", SHAPE, "float16", "cuda")
-    return [(("Flash2", SHAPE), record_of(run, status, **times, warnings=codes))]
+    return {("Flash2", SHAPE): record_of(run, status, **times, warnings=codes)}
 
 
 AGAIN, BUSY = measured(0.01), measured(0.01, "ok", "drift", "cpu_load")
@@ -52,7 +53,7 @@ COMPARED = {
     "of no time at all": (result("Flash2", 1e-6), AGAIN, "fail fail"),
     "launches": (result("Flash2", 5e-5), measured(1e-4), "not_checked too_short"),
     "not measured": (result("Flash2", 0.01), measured(1, "oom"), "not_checked not_measured"),
-    "not asked": (result("Flash2", 0.01), [], "not_checked not_asked"),
+    "not asked": (result("Flash2", 0.01), {}, "not_checked not_asked"),
     "a busy machine, × 1.1": (result("Flash2", 0.011), BUSY, "pass pass"),
     "a busy machine, × 2": (result("Flash2", 0.02), BUSY, "not_checked disturbed"),
     "a GPU that was shared": (
@@ -66,7 +67,7 @@ COMPARED = {
 @pytest.mark.parametrize("compared", COMPARED)
 def test_on_the_same_device_times_agree_within_a_quarter(compared: str, tmp_path: Path) -> None:
     handed, again, expected = COMPARED[compared]
-    for _, record in again:  # as the order names it
+    for record in again.values():  # as the order names it
         write_record(tmp_path / "r.json", record)
         again = measured_of({"orders": {tmp_path / "r.json": {"run": record.run.to_json()}}})
     (line,) = check_reproduction([handed], again, HERE)
@@ -110,9 +111,9 @@ def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
     config = resolve_config([read_layer(root / "tests" / "tiny.yaml")], find_implementations())
     monkeypatch.chdir(tmp_path)
     Path("lab5.pdf").touch()
-    ordered = order_grading({**config, "pdf": "lab5.pdf"}, Path())
+    ordered = new_order({**config, "pdf": "lab5.pdf"}, Path())
     assert (ordered["pdf"], ordered["orders"]) == ("lab5.pdf", {})
-    assert kept_order() == ordered
+    assert read_json(ORDER) == ordered
 
 
 def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
@@ -120,14 +121,14 @@ def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
     Path(here).mkdir()
     report.touch()
     for order, said in (
-        ({"reproduce": 5}, r"reproduce: there is nothing .* give submissions=DIR"),
-        ({"submissions": here, "reproduce": 1, "dataset": "h200"}, "it measures on this machine"),
+        ({"reproduce": 5}, r"reproduce: it measures runs of submissions=DIR"),
+        ({"submissions": here, "reproduce": 1, "dataset": "h200"}, "on this machine: give it"),
         ({"submissions": f"{here}/gone"}, "there is no folder"),
         ({"pdf": f"{here}/gone.pdf"}, "there is no file"),
         ({"pdf": str(report), "submissions": here}, "give either"),
     ):
         with pytest.raises(ConfigError, match=said):
-            order_grading(order, tmp_path)
-    with pytest.raises(GradingError, match="has no subfolders"):
+            new_order(order, tmp_path)
+    with pytest.raises(ConfigError, match="has no subfolders"):
         find_submissions(here)
     assert sorted(tmp_path.iterdir()) == [Path(here), report]

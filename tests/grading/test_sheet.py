@@ -20,9 +20,10 @@ from planted.classes import Handed
 import flashlab_grading
 from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.config import ConfigError
 from flashlab.files import write_json
 from flashlab.labels import messages
-from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line, Submission
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, Line, Submission
 from flashlab_grading.copies import ROOT, SLIDE
 from flashlab_grading.sheets import (
     MAX_CELL,
@@ -159,7 +160,7 @@ def test_a_sound_submission_is_told_so(sound: Any, tmp_path: Path, capsys: Any) 
     sound.write(tmp_path / "published")
     assert self_check(tmp_path / "published", None, "en") == 1
     assert "data/h200 (lab5)" in capsys.readouterr().out
-    with pytest.raises(GradingError, match="there is no such folder"):
+    with pytest.raises(ConfigError, match="there is no such folder"):
         self_check(tmp_path / "gone", None, "en")
 
 

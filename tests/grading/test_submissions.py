@@ -20,7 +20,7 @@ from planted.course import write_rows
 
 from flashlab.untrusted import MAX_FILE_BYTES
 from flashlab_grading import submissions as grade
-from flashlab_grading.submissions import LimitError, check_alone, check_apart
+from flashlab_grading.submissions import LimitError, check_apart
 
 Put = Callable[[Path], object]
 """Puts a file at a path."""
@@ -151,21 +151,21 @@ def test_a_submission_that_is_a_link_is_named_and_not_followed(sound: Any, tmp_p
 def test_a_submission_beyond_its_bounds_is_one_line(
     harm: str, limit: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = grade.read_submission
+    check = grade.check_submission
 
     def harmful(folder: str, name: str, device: str | None) -> Any:
         if name == "eve":
             hoard = [b"x" * 2**20 * (i + 1) for i in range(40)] if harm == "memory" else []
             time.sleep(90)
             del hoard
-        return read(folder, name, device)
+        return check(folder, name, device)
 
-    monkeypatch.setattr(grade, "read_submission", harmful)
+    monkeypatch.setattr(grade, "check_submission", harmful)
     monkeypatch.setattr(grade, "MAX_SECONDS", 4.0 if harm == "time" else 60.0)
     monkeypatch.setattr(grade, "MAX_MEMORY", 256 * 2**20)
     sound.write(tmp_path / "ann")
     ann, eve = check_apart(str(tmp_path), ["ann", "eve"], None)
-    assert ann.lines == check_alone(read(str(tmp_path), "ann", None)).lines
+    assert ann.lines == check(str(tmp_path), "ann", None).lines
     (line,) = (line for line in eve.lines if line.check == "form")
     assert (line.code, line.params["limit"]) == ("form.budget", limit)
 

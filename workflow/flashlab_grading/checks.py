@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 
@@ -18,7 +18,6 @@ import pandas as pd
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.config import ConfigError
 from flashlab.devices import find_device, known_devices
 from flashlab.lab5.assigning import File, Line, Option, Verdict, stated
 from flashlab.lab5.results import Result, is_cpu
@@ -34,10 +33,6 @@ LAUNCH_SECONDS = 0.3e-3
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
-
-
-class GradingError(ConfigError):
-    """Grading is impossible."""
 
 
 @dataclass
@@ -217,14 +212,12 @@ def check_samples(results: Iterable[Result]) -> Iterator[Line]:
             # A clock repeats short times.
             if len(own) >= ENOUGH and LAUNCH_SECONDS <= min(own) == max(own):
                 yield Line("fail", "plausibility.identical", result.name, {"pass": name})
-                break
-            if len({*own}) >= ENOUGH:
+            elif len({*own}) >= ENOUGH:
                 median = statistics.median(own)
                 noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
-    for names in (names for own in noises.values() if len(names := [*own]) > 1):
-        for file in names:
-            params = {"other": names[file == names[0]]}
-            yield Line("fail", "plausibility.one_noise", file, params)
+    for names in map(list, noises.values()):
+        for file in names if len(names) > 1 else ():
+            yield Line("fail", "plausibility.one_noise", file, {"other": names[file == names[0]]})
 
 
 def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
@@ -235,13 +228,12 @@ def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
     another process makes one slow. Where no device is named, only levels are.
     """
     keys = ["device", "run", "pass"]
+    least, low, high = LAUNCH_SECONDS, 1 / CLASS_FACTOR, CLASS_FACTOR
     points = times[times["seconds"].ge(STEPS * times["clock"])].drop_duplicates(["owner", *keys])
     of_class = points.groupby(keys)["seconds"]
     points = points.assign(median=of_class.transform("median"), size=of_class.transform("size"))
-    points = points[points[["median", "seconds"]].min(axis=1).ge(LAUNCH_SECONDS)]
-    points = points[points["size"].ge(CLASS_SIZE)]
+    points = points.query(f"size >= {CLASS_SIZE} and {least} <= median and {least} <= seconds")
     levels = (points["seconds"] / points["median"]).groupby(points["owner"]).median()
-    low, high = 1 / CLASS_FACTOR, CLASS_FACTOR
     for owner, level in levels[~levels.between(low, high)].items():
         params, texts = {"factor": f"{level:.3g}"}, (f"{low:.2g} – {high:g}", f"{level:.3g}")
         yield Line("warn", "plausibility.level", "", params, *texts, str(owner))
@@ -301,14 +293,11 @@ TOLERANCE = 0.25
 DISTURBANCES = {"cpu_load", "shared_device"}
 """Warnings in a record that mean that other processes were using the machine."""
 
-Measured = tuple[Option, Record]
-"""A run that was measured here, and its record."""
 
-
-def declared_of(results: Iterable[Result], here: str) -> list[tuple[Option, Result]]:
-    """The results declared to be of the device `here`, by a row, a record, or their names."""
-    runs, kind = ((stated(r.told), r) for r in results), kind_of_device(here)
-    return [(run, r) for run, r in runs if run and kind_of_device(r.said.get("device")) == kind]
+def declared(result: Result, here: str) -> Option | None:
+    """The run that a result is said to be, if of the device `here`: by a row, a record, a name."""
+    is_here = kind_of_device(result.said.get("device")) == kind_of_device(here)
+    return stated(result.told) if is_here else None
 
 
 def _compared(result: Result, record: Record) -> Line:
@@ -327,10 +316,10 @@ def _compared(result: Result, record: Record) -> Line:
 
 
 def check_reproduction(
-    results: Iterable[Result], measured: Sequence[Measured], here: str
+    results: Iterable[Result], measured: Mapping[Option, Record], here: str
 ) -> list[Line]:
-    """Lines that compare a submission's files with the runs measured on the device `here`."""
-    records, declared = dict(measured), declared_of(results, here) if measured else []
-    lines = [_compared(result, records[run]) for run, result in declared if run in records]
+    """Lines that compare a submission's files with the runs `measured` on the device `here`."""
+    runs = ((declared(result, here), result) for result in results)
+    lines = [_compared(own, measured[run]) for run, own in runs if run and run in measured]
     code = "reproduction.none_sampled" if measured else "reproduction.not_asked"
     return lines or [Line("not_checked", code)]

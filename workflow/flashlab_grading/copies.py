@@ -239,8 +239,7 @@ def copies_of(times: pd.DataFrame, owner: str) -> list[Line]:
     if step == 0 and (lines := [*_told_of(own, others[others["clock"].eq(0)])]):
         return lines
     if step > 0:
-        params = {"step": f"{CALLS * step * 1e3:.3g}"}
-        return [Line("not_checked", "copies.clock", "", params)]
+        return [Line("not_checked", "copies.clock", "", {"step": f"{CALLS * step * 1e3:.3g}"})]
     if resolution > COARSE:
         return [Line("not_checked", "copies.rounded")]
     is_compared = resolution > 0 and len(others)
@@ -284,7 +283,7 @@ SLIDES, SLIDE = "the course's slides", ROOT / "data" / "published" / "slide.json
 
 
 @cache
-def _recorded() -> list[tuple[str, Path, str | None]]:
+def recorded() -> list[tuple[str, Path, str | None]]:
     """The source, the file and the SHA-256 of each result that comes with the project.
 
     Each dataset's protocol is a source of its own, because a run was measured by each.
@@ -298,16 +297,10 @@ def _recorded() -> list[tuple[str, Path, str | None]]:
     return found
 
 
-@cache
-def shipped() -> frozenset[str | None]:
-    """The SHA-256 of the results that come with the project, which are nobody's own."""
-    return frozenset(digest for *_, digest in _recorded())
-
-
 def published_times() -> pd.DataFrame:
     """The times of what comes with the project, its `owner` the name that is reported."""
     found = defaultdict[str, list[Result]](list)
-    for name, path, _ in _recorded():
+    for name, path, _ in recorded():
         with suppress(OSError, UnsoundFileError):
             result = result_of(parse_json(path.read_bytes()), path.name, path.name, "")
             found[name] += [result] if result and result.status == "ok" else []

@@ -18,13 +18,14 @@ import pandas as pd
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
+from flashlab.config import ConfigError
 from flashlab.files import open_atomically, read_json
 from flashlab.lab5.assigning import Line
 from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
-from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Submission
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, Submission
 from flashlab_grading.submissions import grade, grade_order
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
@@ -35,9 +36,6 @@ EXAMPLES, SAID = 3, 10
 MAX_CELL, MAX_CHARACTERS = 32_000, 160
 """Most characters of a CSV cell, of which a spreadsheet cuts off what is behind 32,767, and of a
 text in a PDF."""
-
-Group = Sequence[Line]
-"""Lines of one verdict and message."""
 
 
 def escaped(text: str, needs_glyph: bool = False) -> str:
@@ -62,7 +60,7 @@ def cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
-def grouped(lines: Iterable[Line], *verdicts: str) -> list[Group]:
+def grouped(lines: Iterable[Line], *verdicts: str) -> list[list[Line]]:
     """The lines of these verdicts by their messages: by verdict, then check, then count."""
     groups = defaultdict[tuple[str, str], list[Line]](list)
     for line in lines:
@@ -74,7 +72,7 @@ def grouped(lines: Iterable[Line], *verdicts: str) -> list[Group]:
     )
 
 
-def notes_of(lines: Iterable[Line]) -> list[Group]:
+def notes_of(lines: Iterable[Line]) -> list[list[Line]]:
     """What passed in an unusual form, of which a reader should know."""
     return grouped((x for x in lines if not x.code.startswith(f"{x.check}.pass")), "pass")
 
@@ -105,7 +103,7 @@ def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
     return word(line.code, language, **params)
 
 
-def told(group: Group, language: str, show: Callable[[str], str]) -> str:
+def told(group: Sequence[Line], language: str, show: Callable[[str], str]) -> str:
     """A group in words: of files by the first one, and how many more there are."""
     first = group[:1] if group[0].file else group[:SAID]
     text = " ".join(sentence(line, language, show) for line in first)
@@ -187,19 +185,16 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
     with open_atomically(pdf, binary=True) as file:
         file.write(to_pdf(to_html(graded, loose, order), TEMPLATES, (), printed, styles))
-    counts = Counter(line.verdict for line in lines)
-    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    print(f"{len(graded)} submissions: {said}")
 
 
 def self_check(folder: Path, device: str | None, language: str) -> int:
     """Print what grading would say of a folder or archive; the exit status, 1 if anything fails.
 
-    `device` is the class's GPU, if known. GradingError if there is no such folder.
+    `device` is the class's GPU, if known. ConfigError if there is no such folder.
     """
     path = folder.absolute()
     if not path.exists():
-        raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
+        raise ConfigError(f"{folder}: there is no such folder; name the one that you hand in")
     (own,) = grade(str(path.parent), [path.name], device)
 
     def show(mark: str, key: str, text: str) -> None:

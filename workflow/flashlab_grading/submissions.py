@@ -18,7 +18,6 @@ import os
 import random
 import re
 import stat
-import sys
 import tempfile
 import time
 import zipfile
@@ -28,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 import psutil
@@ -37,23 +36,22 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
-from flashlab.files import read_json, write_json
+from flashlab.files import write_json
 from flashlab.forks import forked
 from flashlab.lab5.assigning import Line, Option, assign, check_results
 from flashlab.lab5.results import MAX_BYTES, MAX_ENTRIES, MAX_FILES, Folder, Result, read_folder
 from flashlab.plan.experiments import protocol_of
 from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
-from flashlab.records import read_record
+from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded
 from flashlab_grading import checks
-from flashlab_grading.checks import PASSES, GradingError, Submission, kind_of_device
-from flashlab_grading.copies import check_own_copies, copies_of, published_times, shipped, times_of
+from flashlab_grading.checks import PASSES, Submission, kind_of_device
+from flashlab_grading.copies import check_own_copies, copies_of, published_times, recorded, times_of
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
-ZIP = ".zip"
-ARCHIVES = (ZIP, ".7z", ".rar", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
+ARCHIVES = (".zip", ".7z", ".rar", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
 """Archives by their names; those that are no zip are named, not looked into."""
 
 WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
@@ -82,7 +80,7 @@ def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[st
 
     No more are written than are `left` of all zips' files and bytes.
     """
-    if not name.lower().endswith(ZIP):
+    if not name.lower().endswith(".zip"):
         raise UnsoundFileError("form.archive_unknown")
     content = read_bounded(str(file), most=MAX_ARCHIVE_BYTES)
     with _damage():
@@ -126,7 +124,8 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
         for file, problem in found.refused.items()
     ]
     lines += [Line("pass", "form.not_a_result", file) for file in found.ignored]
-    own = [result for result in found.results.values() if result.sha256 not in shipped()]
+    shipped = {digest for *_, digest in recorded()}  # which is nobody's own
+    own = [result for result in found.results.values() if result.sha256 not in shipped]
     if ours := len(found.results) - len(own):
         lines.append(Line("pass", "form.shipped", params={"count": str(ours)}))
     if not own and not found.refused:
@@ -151,8 +150,8 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
     return submission
 
 
-def read_submission(folder: str, name: str, device: str | None) -> Submission:
-    """The submission in ``folder/name``, a folder with what its zips hold, or a zip."""
+def check_submission(folder: str, name: str, device: str | None) -> Submission:
+    """The submission in ``folder/name``, a folder with what its zips hold, or a zip: checked."""
     path, found = Path(folder, name), Folder()
     below = (Path(here, file) for here, _, own in os.walk(path) for file in sorted(own))
     archives = {file.relative_to(path).as_posix(): file for file in below} or {name: path}
@@ -168,7 +167,7 @@ def read_submission(folder: str, name: str, device: str | None) -> Submission:
                     found.refused[own] = problem
         for root in (path, Path(unpacked)):
             read_folder(root, found)
-    return submission_of(name, found, device)
+    return check_alone(submission_of(name, found, device))
 
 
 def find_submissions(folder: str) -> tuple[list[str], list[str]]:
@@ -177,13 +176,13 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
     A submission is a subfolder, a symbolic link (which is reported and not followed), or an archive
     where no folder has its name. Of loose files at most `MAX_FILES` are named.
 
-    GradingError where the folder cannot be listed, or has none, or more than `MAX_SUBMISSIONS`.
+    ConfigError where the folder cannot be listed, or has none, or more than `MAX_SUBMISSIONS`.
     """
     try:
         with os.scandir(folder) as scanned:
             entries = [e for e in itertools.islice(scanned, MAX_ENTRIES) if not _is_hidden(e.name)]
     except OSError as error:
-        raise GradingError(f"{folder} cannot be graded: {error.strerror}") from error
+        raise ConfigError(f"{folder} cannot be graded: {error.strerror}") from error
     folders = {e.name for e in entries if e.is_dir() or e.is_symlink()}
     files = {e.name for e in entries} - folders
     archives = {name for name in files if name.lower().endswith(ARCHIVES)}
@@ -191,10 +190,9 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
     copies = {n for n in archives if re.sub(r"(?i)(\.tar)?\.[a-z0-9]+\Z", "", n) in folders}
     submissions = sorted((folders | archives) - copies)
     if not 0 < len(submissions) <= MAX_SUBMISSIONS:
-        raise GradingError(
+        raise ConfigError(
             f"{folder} has {len(submissions) or 'no'} subfolders; each submission is one, and at "
-            f"most {MAX_SUBMISSIONS} are graded. To check a single submission: "
-            f"./run selfcheck {folder}"
+            f"most {MAX_SUBMISSIONS} are graded. To check a single one: ./run selfcheck {folder}"
         )
     return submissions, sorted(files - {*submissions})[:MAX_FILES]
 
@@ -206,8 +204,6 @@ MAX_SECONDS, MAX_MEMORY, POLL_SECONDS = 60.0, 1024**3, 0.05
 """Longest time for one submission, of which forty records take less than a second; and most bytes
 that a process may take beyond those it starts with."""
 
-T = TypeVar("T")
-
 
 class LimitError(Exception):
     """A function took more than the limit that this names, or was killed."""
@@ -216,11 +212,11 @@ class LimitError(Exception):
 def _answer(output: Connection, function: Callable[..., object], *arguments: Any) -> None:
     try:
         output.send(function(*arguments))
-    except (GradingError, ImportError) as error:
+    except (ConfigError, ImportError) as error:
         output.send(error)
 
 
-def apart(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
+def apart(seconds: float, function: Callable[..., object], *arguments: Any) -> Any:
     """A function's result or error, in a fork; LimitError if that took too much or was killed."""
     received, output = multiprocessing.Pipe(duplex=False)
     process = forked(_answer, output, function, *arguments)
@@ -234,7 +230,7 @@ def apart(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
                     limit = f"{seconds:g} s"
                 if time.monotonic() > ends or psutil.Process(process.pid).memory_info().rss > most:
                     process.kill()
-        found: T | Exception = received.recv()
+        found = received.recv()
     except EOFError:  # also of what ends without an answer
         raise LimitError(limit) from None
     finally:
@@ -266,16 +262,11 @@ def check_alone(own: Submission) -> Submission:
     return own
 
 
-def _check(folder: str, name: str, device: str | None) -> Submission:
-    return check_alone(read_submission(folder, name, device))
-
-
 def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Submission]:
     """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
-    shipped()  # known to all forks
     for name in names:
         try:
-            yield apart(MAX_SECONDS, _check, folder, name, device)
+            yield apart(MAX_SECONDS, check_submission, folder, name, device)
         except LimitError as error:
             line = Line("fail", "form.budget", params={"limit": str(error)})
             yield check_alone(Submission(name, lines=[replace(line, submission=name)]))
@@ -313,20 +304,18 @@ def choose(
     """
     known, runs = find_implementations(), dict[Option, bool]()
     for is_accused, result in results:
-        for run, _ in checks.declared_of([result], here):
-            is_long = max(result.seconds[name] for name in PASSES) >= checks.LAUNCH_SECONDS
-            if run[0] in known and is_long:
-                runs[run] = is_accused or runs.get(run, False)
+        run, longest = checks.declared(result, here), max(result.seconds[name] for name in PASSES)
+        if run and run[0] in known and longest >= checks.LAUNCH_SECONDS:
+            runs[run] = is_accused or runs.get(run, False)
     chosen = sorted(runs)
     random.Random(seed).shuffle(chosen)
     return sorted(chosen, key=lambda run: not runs[run])[:count]
 
 
-def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def new_order(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
-    Returns it. Its `orders` are those to measure, by the record's path. How many runs will be
-    measured is printed.
+    Returns it. Its `orders` are those to measure, by the record's path.
 
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without submissions, with a recorded dataset, or for results of other devices than this.
@@ -337,12 +326,8 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
         f"submissions: there is no folder {folder}": folder and not Path(folder).is_dir(),
         f"pdf: there is no file {pdf}": pdf and not Path(pdf).is_file(),
         "give either submissions=DIR or pdf=PATH": folder and pdf,
-        "reproduce: there is nothing to measure again; give submissions=DIR, or leave it out": (
-            count and not folder
-        ),
-        "reproduce: it measures on this machine; leave out dataset= and import=": (
-            count and is_elsewhere
-        ),
+        "reproduce: it measures runs of submissions=DIR, and that on this machine: give it, and "
+        "leave out dataset= and import=": count and (is_elsewhere or not folder),
     }.items():
         if is_so:
             raise ConfigError(f"--config: {reason}")
@@ -364,10 +349,6 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
             "from; runs.csv, or grading: {device: …} for a whole class, names their device"
         )
     entries = [namer.entry(run, protocol) for run in runs]
-    if entries:
-        missing = sum(not entry.path.exists() for entry in entries)
-        said = f"reproduce: {len(entries)} runs, {missing} of them still to be measured"
-        print(said, file=sys.stderr)
     document = {
         **{"called_ns": time.time_ns(), "here": here, "languages": config["languages"]},
         **{"submissions": folder, "pdf": pdf, "device": whose, "seed": seed},
@@ -377,15 +358,10 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     return document
 
 
-def kept_order() -> dict[str, Any]:
-    """The order of the call that this job belongs to."""
-    return dict(read_json(ORDER))
-
-
-def measured_of(order: Mapping[str, Any]) -> list[checks.Measured]:
+def measured_of(order: Mapping[str, Any]) -> dict[Option, Record]:
     """The measurements made for an order; RecordError if one is missing or of another run."""
     runs = [(Run.of(ATTENTION, own["run"]), Path(path)) for path, own in order["orders"].items()]
-    return [((run.implementation, Shape.of(run)), read_record(path, run)) for run, path in runs]
+    return {(run.implementation, Shape.of(run)): read_record(path, run) for run, path in runs}
 
 
 def grade_order(order: Mapping[str, Any]) -> tuple[list[Submission], list[str]]:

@@ -26,6 +26,7 @@ import pikepdf
 import pypdfium2
 from pikepdf import Array, Dictionary, Name, Pdf, Stream, String
 
+from flashlab.config import ConfigError
 from flashlab.files import open_atomically, read_json
 from flashlab.lab5.results import Folder, take
 from flashlab.report.attachments import CONFIG
@@ -38,7 +39,6 @@ from flashlab.report.rebuild import (
     rebuild,
 )
 from flashlab.untrusted import UnsoundFileError, read_bounded
-from flashlab_grading.checks import GradingError
 from flashlab_grading.sheets import escaped, grouped, told
 from flashlab_grading.submissions import LimitError, apart, check_alone, submission_of
 
@@ -55,7 +55,7 @@ Place = tuple[str, ...]
 """A part, such as ``page 3``, and the keys and positions that lead to what is within."""
 
 
-class UnsoundPdfError(GradingError):
+class UnsoundPdfError(ConfigError):
     """A file that is not a report with its data attached, or not a PDF."""
 
 
@@ -304,14 +304,12 @@ def verify(pdf: Path | None, order_file: Path | None) -> int:
 
     It is verified in a process of its own, within limits of memory and time.
     """
-    if order_file is not None:
-        pdf = Path(read_json(order_file)["pdf"])
-    assert pdf is not None
+    path = Path(read_json(order_file)["pdf"]) if order_file else pdf
     try:
-        status, lines = apart(MAX_SECONDS, verified, pdf)
+        status, lines = apart(MAX_SECONDS, verified, path)
     except LimitError as error:
         said = f"it took more than {error}, as no report does, or was killed"
         print(f"error: the report was not verified to its end: {said}", file=sys.stderr)
         return 1
     print("\n".join(lines))
-    return status
+    return int(status)

@@ -2,10 +2,10 @@
 
 ORDER, GRADING = FOLDER / "results" / "grading" / "order.json", {}
 if {"submissions", "pdf", "reproduce"} & PLAN.config.keys():
-    from flashlab_grading.submissions import kept_order, order_grading  # reads with pandas
+    from flashlab_grading.submissions import new_order  # reads with pandas
 
     try:
-        GRADING = order_grading(PLAN.config, FOLDER) if workflow.is_main_process else kept_order()
+        GRADING = new_order(PLAN.config, FOLDER) if workflow.is_main_process else read_json(ORDER)
     except call.ERRORS as error:
         raise WorkflowError(str(error)) from None
     ORDERS.update(GRADING.get("orders", {}))

@@ -86,8 +86,7 @@ def _of_product(product: float, error: float, memory: int, causal: bool) -> tupl
 
 def possible_runs(result: Result) -> list[Option]:
     """Every run that takes the FLOPs, within rounding, and the memory of a result, to the byte."""
-    memory, options = result.peak_mib * costs.MIB, list[Option]()
-    flops = result.forward_flops
+    memory, flops, options = result.peak_mib * costs.MIB, result.forward_flops, list[Option]()
     if memory % 1 or flops < 32 or result.error > COARSE:
         return []
     for causal, operations in ((False, 4), (True, 2)):
@@ -330,16 +329,15 @@ def _best_bases(files: Sequence[File]) -> list[Shape]:
 
 def _agree_in_pairs(files: Sequence[File]) -> None:
     """Leave open files what the other implementation can be too, where that is one thing."""
-    changed = True
-    while changed:
-        changed = False
-        often = Counter(option for file in files for option in file.options)
-        names = {who for who, _ in often}
-        for file in files:
-            own = [(w, often[w, s], s) for w, s in file.options]
-            paired = [(w, s) for w, n, s in own if any(often[o, s] >= n for o in names - {w})]
-            if len(paired) == 1 < len(file.options):
-                file.options, changed = paired, True
+    often = Counter(option for file in files for option in file.options)
+    names, changed = {who for who, _ in often}, False
+    for file in files:
+        own = [(w, often[w, s], s) for w, s in file.options]
+        paired = [(w, s) for w, n, s in own if any(often[o, s] >= n for o in names - {w})]
+        if len(paired) == 1 < len(file.options):
+            file.options, changed = paired, True
+    if changed:
+        _agree_in_pairs(files)
 
 
 def _doubt_strangers(files: Sequence[File]) -> None:
@@ -469,9 +467,8 @@ def check_identity(file: File) -> Line:
         sizes = " / ".join(f"{size / costs.MIB:g}" for size in sorted(file.workspaces))
         params = {"declared": described(said), "other": " / ".join(sorted(makers))}
         failed = line("fail", problem[0], file.possible, workspaces=sizes, **params)
-        shown = failed.found or f"{result.peak_mib!r} MiB"
-        is_flops = problem[0] == "flops"
-        return replace(failed, found=f"{result.forward_flops:.9g} FLOPs" if is_flops else shown)
+        shown = {"flops": f"{result.forward_flops:.9g} FLOPs"}.get(problem[0], failed.found)
+        return replace(failed, found=shown or f"{result.peak_mib!r} MiB")
     is_cpu = not result.is_on_gpu and (result.run is None or result.run.device == "cpu")
     if is_cpu and option in possible_runs(result):
         return line("warn", "cuda_memory", filter(None, [option]))
@@ -500,12 +497,10 @@ def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
     """
     lines, computed = list[Line](), list[Result]()
     for result in results:
-        line = check_arithmetic(result)
-        lines.append(line)
+        lines.append(line := check_arithmetic(result))
         computed += [result] if line.verdict == "pass" else []
-        if line.verdict != "pass":
-            codes = ("identity.no_flops", "physics.no_flops")
-            lines += [Line("not_checked", code, result.name) for code in codes]
+        for code in ("identity.no_flops", "physics.no_flops") if line.verdict != "pass" else ():
+            lines.append(Line("not_checked", code, result.name))
     files = read_numbers(computed)
     unusual = {size for f in files for size in f.workspaces - own_workspaces(f.result)}
     for size in sorted(unusual):
@@ -513,6 +508,6 @@ def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
         verdict: Verdict = "warn" if size in known_workspaces() else "pass"
         params = {"size": f"{size / costs.MIB:g}"}
         lines.append(Line(verdict, f"identity.workspace_{code}", "", params))
-    judged = [(file, check_identity(file)) for file in files]
-    lines += [line for _, line in judged]
-    return lines, [file for file, line in judged if line.verdict != "fail"]
+    judged = [check_identity(file) for file in files]
+    sound = [f for f, line in zip(files, judged, strict=True) if line.verdict != "fail"]
+    return lines + judged, sound

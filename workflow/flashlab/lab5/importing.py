@@ -40,12 +40,12 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
         rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
-    table, asked = None if there.exists() else text.getvalue(), text.getvalue().splitlines()
-    asked = asked[:1] + [line for line in asked if "?" in line]
-    todo = f"fill in each ? of {there}" if table else f"{there} needs these rows:\n"
+    head, *lines = text.getvalue().splitlines(keepends=True)
+    asked = "".join([head, *(line for line in lines if "?" in line)])
+    todo = f"{there} needs these rows:\n{asked}" if there.exists() else f"fill in each ? of {there}"
     why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
     if unknown:
-        why += "" if table else "\n".join([*asked, ""])
+        table = None if there.exists() else text.getvalue()
         raise OpenRunsError(f"{folder}: {why}, then make the same call again", there, table)
 
 
@@ -112,16 +112,13 @@ def import_plan(
             (measured if result.status == "ok" else failed).append(result)
     if not (chosen := _runs_of(folder, measured, failed)):
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
-        raise FolderError(
-            f"{folder}: there is no result of the course's script in it"
-            + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
-        )
+        seen = f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else ""
+        raise FolderError(f"{folder}: there is no result of the course's script in it{seen}")
     kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
     if len(kinds) > 1:
         each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
-        raise FolderError(
-            f"{folder}: its results are of several kinds: {each}; import each by itself"
-        )
+        said = f"its results are of several kinds: {each}; import each by itself"
+        raise FolderError(f"{folder}: {said}")
     named = {f.result.said["device"] for *_, f in chosen if "device" in f.result.said}
     of_all = named.pop() if len(named) == 1 else None
     nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)
@@ -129,7 +126,8 @@ def import_plan(
     for run, name, file in chosen:
         result = file.result
         protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
-        times = [(f"{name}_time", 1e3 * s) for name, s in result.seconds.items() if name in TIMED]
+        metrics = {f"{name}_time": 1e3 * result.seconds[name] for name in TIMED if result.seconds}
+        metrics |= {"peak_memory": result.peak_mib} if metrics else {}
         # What is left out is told of beside the first record: the report names it.
         told = [(name, *remark) for remark in file.remarks] + left_out * (not entries)
         entry = {
@@ -139,8 +137,7 @@ def import_plan(
             "process": nth[run, str(protocol["name"])],
             "folder": str(folder),
             **{"file": name, "path": result.path, "sha256": result.sha256},
-            **{"status": result.status, "is_record": result.run is not None},
-            "metrics": dict([*times, ("peak_memory", result.peak_mib)] if times else []),
+            **{"status": result.status, "is_record": result.run is not None, "metrics": metrics},
             "device_name": device or result.said.get("device", of_all),
             "remarks": [{"file": of, "code": code, "params": params} for of, code, params in told],
         }

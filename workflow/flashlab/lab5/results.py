@@ -144,8 +144,7 @@ def keys_of(document: Any) -> str:
     """The keys of a document, for a message, and of objects in it."""
     if not isinstance(document, dict):
         return {list: "a list"}.get(type(document), type(document).__name__)
-    keys = dict.fromkeys([*document, *flat(document)])
-    return listed([key[:40] for key in keys], most=10) or "nothing"
+    return listed([key[:40] for key in {**document, **flat(document)}], most=10) or "nothing"
 
 
 def _results_within(path: str, document: Any, above: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -355,8 +354,7 @@ def _numbers_of(
     for which, kind in [("", MEMORY), *((each, kind) for kind in (TIME, RATE) for each in PASSES)]:
         if (which, kind) not in found:
             wanted = ".".join(filter(None, (which, kind)))
-            seen = keys_of(document)
-            raise UnsoundFileError("form.missing_key", key=wanted, seen=seen)
+            raise UnsoundFileError("form.missing_key", key=wanted, seen=keys_of(document))
         (key, given, factor), (low, high) = found[which, kind], RANGES[kind]
         if type(given) not in (int, float):
             shown = json.dumps(given, ensure_ascii=False)[:40]
@@ -421,14 +419,12 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     UnsoundFileError where a number is missing, not finite or out of range, or its ``record`` is no
     FlashLab record, or has numbers though it states that there are none.
     """
-    record, values = document.get("record", {}), flat(document)
+    record, values, of = document.get("record", {}), flat(document), ATTENTION.name
     has_run_out = "record" not in document and says_out_of_memory(values)
-    is_like, of = is_like_a_result(document), ATTENTION.name
-    if not is_like and not has_run_out:
-        return None
+    is_like = is_like_a_result(document)
     if not isinstance(record, dict):
         raise UnsoundFileError("form.no_mapping", key="record")
-    if record.get("benchmark", of) != of:
+    if not (is_like or has_run_out) or record.get("benchmark", of) != of:
         return None
     stated = words.said_in_cells({k: str(v) for k, v in values.items() if v is not None})
     stated.pop("file", None)  # the path of a result is its file's name: no cell says another
@@ -491,8 +487,8 @@ def read_folder(folder: Path, found: Folder | None = None) -> Folder:
         elif name in found.ignored:
             found.refused[name] = UnsoundFileError("form.not_a_result")
         elif name is None:
-            missing = {"line": str(line), "value": file[:200]}
-            found.refused[table] = UnsoundFileError("form.row_missing", **missing)
+            missing = UnsoundFileError("form.row_missing", line=str(line), value=file[:200])
+            found.refused[table] = missing
     return found
 
 
@@ -501,8 +497,7 @@ def take(found: Folder, path: str, content: bytes) -> None:
     digest = hashlib.sha256(content).hexdigest()
     for name, document in documents_in(path, content).items():
         try:
-            is_object = isinstance(document, dict)
-            if result := is_object and result_of(document, name, path, digest):
+            if isinstance(document, dict) and (result := result_of(document, name, path, digest)):
                 found.results[name] = result
             else:
                 found.ignored[name] = keys_of(document)

@@ -144,8 +144,7 @@ def _cell(column: str, text: str) -> Any:
         return IMPLEMENTATIONS.get(text.lower(), text) if column == "impl" else text
     is_size = re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)  # spreadsheets write 16.0
     if not is_size or not 0 < (size := int(text.partition(".")[0])) <= MAX_SIZE:
-        wanted = {"column": column, "most": str(MAX_SIZE)}
-        raise UnsoundFileError("form.row_size", value=text[:40], **wanted)
+        raise UnsoundFileError("form.row_size", column=column, value=text[:40], most=str(MAX_SIZE))
     return size
 
 

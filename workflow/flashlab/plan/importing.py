@@ -101,9 +101,8 @@ def imported(
     from flashlab.lab5.importing import import_plan  # most calls import no folder
 
     if isinstance(name, str) and name in taken:
-        raise ConfigError(
-            f"--config: import: the name {name} is taken; give another one with name=NAME"
-        )
+        said = f"the name {name} is taken; give another one with name=NAME"
+        raise ConfigError(f"--config: import: {said}")
     if not isinstance(name, str):
         name = re.sub("[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-_") or "imported"
         name = f"{name}-imported" if name in taken else name
