@@ -117,7 +117,7 @@ def test_a_switch_of_language_leaves_no_boxes(open_page: Callable[..., Tab]) -> 
     for languages in (["zh-TW"], ["en", "zh-TW"]):
         for language in languages:
             tab.click(f'button[data-language="{language}"]')
-        pictures.append(tab.locator(".row .title span").first.screenshot())
+        pictures.append(tab.locator("h2 span").first.screenshot())
         tab.reload()
     assert pictures[0] == pictures[1]
 
