@@ -28,12 +28,13 @@ from flashlab.cli import main
 from flashlab.compare import bench as bench_module
 from flashlab.compare.bench import PASSES, describe, shapes_of, table
 from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_pass
-from flashlab.compare.looks import MIN_PAIRS, PROCESSES
+from flashlab.compare.looks import PROCESSES
 from flashlab.compare.sides import find_targets
 from flashlab.files import read_json
 from flashlab.measuring import supervise
 from flashlab.measuring.supervised import Section
 from flashlab.plan.watching import has_ended
+from flashlab.statistics import MIN_SAMPLES
 
 KERNEL = """
 import os, time
@@ -177,7 +178,7 @@ def planted(**milliseconds: float) -> list[Candidate]:
 
 def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() -> None:
     candidates = planted(First=2.0, mine=2.5, wrong=1.0)
-    candidates[1].warnings = [(), ({"code": "throttled"},)]
+    candidates[1].warnings = [[], ["throttled"]]
     candidates[2].status, candidates[2].message = "incorrect", "relative error: out 1.8"
     described = describe(candidates, [*PASSES], 0.05, 1.5)
     assert table(described, "of ceiling").splitlines() == [
@@ -244,7 +245,7 @@ turns: list[str] = []
 
 def test_who_is_first_in_one_round_is_last_in_the_next() -> None:
     measure_pass([candidate(name, Standing) for name in "AB"], "forward_time", 0.0)
-    assert "".join(turns) == "ABBA" * (MIN_PAIRS // 2)
+    assert "".join(turns) == "ABBA" * (MIN_SAMPLES // 2)
 
 
 def test_a_size_that_is_left_out_and_heads_that_share_keys_are_part_of_a_shape() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from compare.planted_benches import PASS, World, score
 
-from flashlab.compare.looks import MIN_PAIRS, PROCESSES, error_after, look_at
+from flashlab.compare.looks import PROCESSES, error_after, look_at
+from flashlab.statistics import MIN_SAMPLES
 
 MARGIN = 0.05
 
@@ -33,7 +34,7 @@ def test_a_verdict_needs_the_whole_interval(ratios: tuple[float, ...], verdict: 
 
 
 def test_too_few_batches_say_nothing_and_one_process_no_more_than_processes_differ() -> None:
-    assert look_at([], PASS) == look_at([[1.0] * (MIN_PAIRS - 1)], PASS) == {}
+    assert look_at([], PASS) == look_at([[1.0] * (MIN_SAMPLES - 1)], PASS) == {}
     said = look_at([[1.0] * 50], PASS)
     _, low, high = said["ratio"]
     assert low < 0.975 and high > 1.025 and not said["final"]

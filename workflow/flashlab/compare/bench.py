@@ -38,15 +38,16 @@ RECORDS = Path("results", "local", "records")
 Row = dict[str, Any]
 """What is known of a pass of an implementation, or of one that has no times, as JSON values."""
 
-DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
-"""The shape measured if none is given, by kind of device; a size left out is taken from it too."""
-
-DTYPE = {"cuda": "float16", "cpu": "float32"}
+USUAL = {
+    "cuda": ("float16", Shape(16, 1024, 32, 2048, True)),
+    "cpu": ("float32", Shape(1, 512, 8, 512, True)),
+}
+"""What is measured if none is given, by kind of device; a size left out is taken from it too."""
 
 
 def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
     """The shapes to measure, each once, in order; UsageError for one that is malformed."""
-    usual = DEFAULT_SHAPE[device]
+    _, usual = USUAL[device]
     sizes = {name: [getattr(usual, name)] for name in LETTERS}
     try:
         every = [shape for text in texts for shape in parse_shapes(text, **sizes)]
@@ -83,8 +84,8 @@ def describe(
     """
     first, rows = candidates[0], list[Row]()
     for each in candidates:
-        codes = [sorted({warning["code"] for warning in of}) for of in each.warnings]
-        about: Row = {"implementation": each.label, "status": each.status, "warnings": codes}
+        about: Row = {"implementation": each.label, "status": each.status}
+        about["warnings"] = each.warnings
         if each.status != "ok":
             rows.append({**about, "message": each.message})
             continue
@@ -153,10 +154,6 @@ def table(rows: Sequence[Row], share: str) -> str:
     return "\n".join([str(text), *(["", *notes] if notes else [])])
 
 
-def _since(begun: float) -> str:
-    return f"after {time.monotonic() - begun:.1f} s"
-
-
 def bench(
     implementations: Sequence[str],
     shapes: Sequence[str],
@@ -177,7 +174,7 @@ def bench(
         SavedError: an implementation's file was saved while it was measured.
     """
     device = machine.detect_device("auto")
-    dtype, name = dtype or DTYPE[device], machine.device_name(device)
+    dtype, name = dtype or USUAL[device][0], machine.device_name(device)
     passes = {each: metric.name for each, metric in PASSES.items() if not asked or each in asked}
     (ceiling, share), every = find_ceiling(device, name, dtype), list[Row]()
     with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
@@ -193,13 +190,15 @@ def bench(
             begun, metrics = time.monotonic(), [*passes.values()]
             with claimed_with_notice(device) as variables:
                 for _ in measure_in_turns(candidates, metrics, seconds, variables):
+                    after = f"after {time.monotonic() - begun:.1f} s"
                     for row in known():
                         which = f"{row['implementation']} {row.get('pass')}"
                         ratio, verdict = _compared(row)
                         if verdict != said.get(which, ""):
-                            print(f"{_since(begun)}: {which} {verdict} {ratio}", flush=True)
+                            print(f"{after}: {which} {verdict} {ratio}", flush=True)
                         said[which] = verdict
-            print("", table(known(), share), f"{_since(begun)}\n", sep="\n", flush=True)
+            after = f"after {time.monotonic() - begun:.1f} s\n"
+            print("", table(known(), share), after, sep="\n", flush=True)
             every += [{"shape": text, **row} for row in known()]
     if output:
         about = {"benchmark": ATTENTION.name, "device": name, "dtype": dtype, "margin": margin}

@@ -158,7 +158,8 @@ def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
     """A row for each field, and for each implementation's kernel, with its verdict.
 
     Each has the values that occur on each side: ``agrees`` where they are the same, ``unstated``
-    where one side states none. Of a protocol these are its name and what of it is not the same.
+    where one side states none; what neither states is left out. Of a protocol these are its name
+    and what of it is not the same.
     """
     facts = pd.json_normalize(
         {
@@ -178,15 +179,12 @@ def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
         facts["protocol.name"] += f", {part.removeprefix('protocol.')} " + parts[part]
     found = []
     for field, (column, form) in FIELDS.items():
-        known = facts.reindex(columns=["side", "implementation", column]).dropna()
-        for name in sorted(facts.implementation.unique()) if field == KERNEL else [None]:
-            of = known[known.implementation == name] if name else known
-            one, other = (
-                sorted({form.format(value) for value in of[column][of.side == at] if value})
-                for at in (0, 1)
-            )
+        told = facts.reindex(columns=[column])[column].replace("", None).dropna().map(form.format)
+        by = facts.implementation if field == KERNEL else pd.Series("", facts.index)
+        for name, of in told.groupby(by):
+            one, other = (sorted({*of[facts.side[of.index] == at]}) for at in (0, 1))
             verdict = "agrees" if one == other else "differs" if one and other else "unstated"
-            row = {"field": field, "implementation": name, "one": one, "other": other}
+            row = {"field": field, "implementation": name or None, "one": one, "other": other}
             found.append({**row, "verdict": verdict})
     return found
 

@@ -21,15 +21,13 @@ from flashlab import machine
 from flashlab.benchmarks import implementations
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import Implementation, ImplementationError
-from flashlab.compare.looks import FIRST_SHARE, MIN_PAIRS, PROCESSES, Batches
+from flashlab.compare.looks import FIRST_SHARE, PROCESSES, Batches
 from flashlab.forks import START_SECONDS
 from flashlab.measuring import supervise
 from flashlab.measuring.supervised import Section, refused, together
 from flashlab.records import time_out_message
 from flashlab.runs import Run
-
-PROTOCOL, WORKER = "interleaved", "flashlab.measuring.turns"
-"""The name of this protocol, and the module that a process answers commands by."""
+from flashlab.statistics import MIN_SAMPLES
 
 AT_ONCE, END_SECONDS = 0.01, 10.0
 """Seconds that a process may take to end without a reply, and after its last command."""
@@ -48,8 +46,8 @@ class Candidate:
     """One implementation that is measured, its process, and its results so far.
 
     `batches` has those of each pass by its timed metric, a list for each process. `status` and
-    `message` are as a record's; one that is not ok is measured no more. `warnings` are of each
-    process that has ended. A step may take `limit_s`.
+    `message` are as a record's; one that is not ok is measured no more. `warnings` are the codes
+    of each process that has ended. A step may take `limit_s`.
     """
 
     label: str
@@ -59,7 +57,7 @@ class Candidate:
     status: str = "ok"
     message: str | None = None
     batches: dict[str, list[Batches]] = field(default_factory=dict)
-    warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+    warnings: list[list[str]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
 
     def start(self, variables: Mapping[str, str], stack: ExitStack) -> None:
@@ -70,9 +68,9 @@ class Candidate:
         self._errors.touch()
         known = supervise.identified(self.run.device, variables) | machine.surroundings()
         order = {
-            "run": {**self.run.to_row(), "inputs": kernel.form(ATTENTION, PROTOCOL)},
-            **{"measure": ATTENTION.measure, "kernel": str(kernel.path), "part": WORKER},
-            **{"preloads": kernel.preloads, "surroundings": known},
+            "run": {**self.run.to_row(), "inputs": kernel.form(ATTENTION, "interleaved")},
+            **{"measure": ATTENTION.measure, "kernel": str(kernel.path), "surroundings": known},
+            **{"part": "flashlab.measuring.turns", "preloads": kernel.preloads},
         }
         server = supervise.server_of(os.getpid())
         self._process = supervise.start_measuring(server, order, variables, *files)
@@ -128,7 +126,7 @@ class Candidate:
         self.command("check")
         self._process.say({"do": "end"})
         reply = self._ending(END_SECONDS)
-        self.warnings.append(reply.get("warnings", ()))
+        self.warnings.append(sorted({each["code"] for each in reply.get("warnings", ())}))
         if reply["status"] != "ok":
             raise _LeftError(reply)
 
@@ -163,7 +161,7 @@ def measure_pass(candidates: Sequence[Candidate], name: str, seconds: float) -> 
     """Time a pass, by its metric, of all implementations in turns for so many seconds."""
     goes_on, in_turn = _each(candidates, Candidate.begin, name), [*candidates]
     begun, pairs = time.monotonic(), 0
-    while goes_on and (pairs < MIN_PAIRS or time.monotonic() - begun < seconds):
+    while goes_on and (pairs < MIN_SAMPLES or time.monotonic() - begun < seconds):
         goes_on = _each(in_turn, Candidate.time_batch, name)
         in_turn.reverse()
         pairs += 1

@@ -39,9 +39,6 @@ ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
 measured to estimate it; what several differ by counts where it is more. On an H200, processes of
 one implementation differed by 0.02 to 1.4%."""
 
-MIN_PAIRS = MIN_SAMPLES
-"""Fewest batches of an implementation in a process, whatever the time spent."""
-
 
 def verdict_word(verdict: str, metric: Metric) -> str:
     """The word for a verdict on a metric: faster or slower for times, else better or worse.
@@ -77,7 +74,7 @@ def look_at(
     ratios that depend on one another (`statistics`); between processes it is Student's t once all
     have been measured (`replication`), and before that it is computed from `ASSUMED_SPREAD`.
     """
-    if not processes or any(len(ratios) < MIN_PAIRS for ratios in processes):
+    if not processes or any(len(ratios) < MIN_SAMPLES for ratios in processes):
         return {}
     estimates, is_final = [estimate_median(of) for of in processes], len(processes) == PROCESSES
     (combined,) = combine_processes([estimates])

@@ -28,7 +28,6 @@ from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field
 from flashlab.story.observation import Observation
 from flashlab.story.words import joined, paragraphs
 
-FIGURE = "forest.svg"
 SIGNS = {"equal": "≈", "undecided": "?"}
 """Before a speed, by its verdict; a decided one is bold."""
 
@@ -175,7 +174,7 @@ def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
 # Set as a report
 
 
-def report_of(c: Compared, languages: tuple[str, ...], figure: Path) -> Report:
+def report_of(c: Compared, languages: tuple[str, ...], figure: Path = Path()) -> Report:
     """A comparison as a report with its figure."""
     said = [Observation(**each) for each in c.about["observations"]]
     texts = {each: paragraphs(said, each, None, "compare") for each in LANGUAGES}
@@ -241,7 +240,7 @@ def write_comparison(plan_file: Path, output: Path) -> None:
     data = {"comparison.json": json_text(to_json(c)), "comparison.csv": comparisons_csv(c.table)}
     attached = [AttachedFile(name, text.encode(), "Data") for name, text in data.items()]
     with tempfile.TemporaryDirectory() as folder, style.drawing():
-        figure, page = Path(folder, FIGURE), Page()
+        figure, page = Path(folder, "forest.svg"), Page()
         if len(c.single):
             draw_forest(c, languages, figure)
         report = report_of(c, languages, figure)
@@ -260,8 +259,7 @@ def print_comparison(
     """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
     benchmark = find_benchmark(name)
     c = compare(find_side(one, benchmark), find_side(other, benchmark))
-    report = report_of(c, (language,), Path(FIGURE))
-    text = as_text(report, language, form == "markdown")
+    text = as_text(report_of(c, (language,)), language, form == "markdown")
     print(json_text(to_json(c)) if form == "json" else text, end="")
     metrics = {metric.name: metric for metric in benchmark.compared}
     of = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
