@@ -185,9 +185,8 @@ def config_file(benchmark: str) -> Path:
 
 def named_benchmark(layers: Sequence[Layer]) -> str:
     """The benchmark that the last layer to name one does, by ``benchmark`` or as ``ladder=t28``."""
-    known = (*BENCHMARKS, "benchmark")
-    given = [(key, layer.keys[key]) for layer in layers for key in known if key in layer.keys]
-    names = [value if key == "benchmark" else key for key, value in given]
+    keys = [(k, of.keys) for of in layers for k in (*BENCHMARKS, "benchmark") if k in of.keys]
+    names = [given[key] if key == "benchmark" else key for key, given in keys]
     return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
 

@@ -50,11 +50,9 @@ def _distinct(values: list[T]) -> list[T]:
     return values
 
 
-def _keys(**keys: Any) -> Any:
+def _keys(**keys: Any) -> type[Keys]:
     """A mapping with these keys, each a type alone or with its default."""
-    fields: dict[str, Any] = {
-        key: kind if isinstance(kind, tuple) else (kind, ...) for key, kind in keys.items()
-    }
+    fields: dict[str, Any] = {k: v if isinstance(v, tuple) else (v, ...) for k, v in keys.items()}
     return create_model("Keys", __base__=Keys, **fields)
 
 
@@ -81,15 +79,11 @@ Chosen = OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
 SAMPLED = _filled(relative_interval=(Precision, 0.01), max_seconds=_of_devices(Positive, 0.05, 0.2))
 
 EXAMPLES: dict[str, Any] = {
-    "measure": {"sampled": {"max_seconds": 1}},
-    "memory_mb": {"measure": 32000},
-    "replicates": {"cuda": 5},
-    "languages": ["zh_TW", "en"],
-    "author": {"name": "王小明", "id": "113062000"},
+    **{"measure": {"sampled": {"max_seconds": 1}}, "memory_mb": {"measure": 32000}},
+    **{"replicates": {"cuda": 5}, "languages": ["zh_TW", "en"], "grading": {"seed": 1}},
+    **{"author": {"name": "王小明", "id": "113062000"}, "compare": ["h200", "local"]},
     "remarks": {"seq_len": {"en": "remarks/seq_len.en.md"}},
     "summary": {"implementations": ["Pytorch", "Flash2"]},
-    "compare": ["h200", "local"],
-    "grading": {"seed": 1},
     "title": {"zh_TW": "序列長度", "en": "Sequence length"},
 }
 """What messages show of a key."""
@@ -140,7 +134,7 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
     protocols = protocols or {"sampled": SAMPLED, "lab5": _filled(repeats=(Count, 30))}
     remarks: Any = _keys(zh_TW=(str, ABSENT), en=(str, ABSENT))
     own = {benchmark.name: (Chosen, ABSENT)} if benchmark.stand_in else {}
-    model: type[Keys] = _keys(
+    return _keys(
         benchmark=(Literal[*BENCHMARKS], DEFAULT.name),
         dataset=(Name, "local"),
         device=(Literal["auto", "cuda", "cpu"], "auto"),
@@ -177,7 +171,6 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
         grading=_filled(device=(Text, ABSENT), seed=(Annotated[int, Field(ge=0)], 0)),
         **own,
     )
-    return model
 
 
 CONFIGURATION = configuration_of(DEFAULT)
