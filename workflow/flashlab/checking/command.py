@@ -34,9 +34,6 @@ from flashlab.forks import START_SECONDS, Child, signal_name
 from flashlab.measuring.supervise import claimed, identified, job_environment
 from flashlab.usage import UsageError
 
-NOTICE_SECONDS = 2.0
-"""The wait for the device, in seconds, after which a notice is printed."""
-
 PASSED = ("ok", "unsupported")
 """The statuses of a kernel that is right, or does not support the case."""
 
@@ -69,9 +66,9 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
 
 @contextmanager
 def claimed_with_notice(device: str) -> Iterator[dict[str, str]]:
-    """Claim the device, with a notice if another process holds it for long."""
+    """Claim the device, with a notice if another process holds it for two seconds."""
     said = "waiting: a measurement runs on the device"
-    notice = threading.Timer(NOTICE_SECONDS, print, [said], {"file": sys.stderr})
+    notice = threading.Timer(2.0, print, [said], {"file": sys.stderr})
     notice.daemon = True
     notice.start()
     with claimed(device) as variables:

@@ -90,33 +90,6 @@ def _check_step(kernel: ModuleType, dtype: str, shape: Shape, device: str) -> di
     return checked[0]
 
 
-def _outcome(
-    kernel: ModuleType, is_step: bool, dtype: str, shape: Shape, device: str, relied: Any
-) -> dict[str, Any]:
-    """One comparison, as `follow` sends it; whatever the kernel raises is an outcome.
-
-    What is `relied` on must be as it was before the kernel's import (`relied_on`).
-    """
-    torch.manual_seed(SEED)
-    said = {"tolerance": ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[dtype]}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            refuse_replaced(relied)
-            check = _check_step if is_step else _check_attention
-            compared = check(kernel, dtype, shape, device)
-            refuse_replaced(relied)
-        except BaseException as error:  # the kernel is third-party code, and may call sys.exit
-            status, message = describe_failure(error, [str(warning.message) for warning in caught])
-            shown = _kernel_traceback(error, str(kernel.__file__)) if status == "error" else ""
-            ended = {"status": status, "message": message.strip().partition("\n")[0]}
-            return {**said, **ended, "traceback": shown, "fatal": _device_is_lost(device)}
-    heads = shape.batch_size * shape.num_heads
-    some = compared.get("heads", compared.get("batches", heads))
-    part = f"compared {some} of {heads} heads, some of every batch" if some < heads else ""
-    return {**said, "status": "ok", "message": part, "errors": compared["errors"]}
-
-
 def follow(
     file: str,
     name: str,
@@ -144,6 +117,26 @@ def follow(
             needed = find_benchmark(name).entry_point
             return send(channel, {"message": f"it has no function {needed}"})
         send(channel, {})
-        for dtype, shape in cases:
-            given = dtype, Shape(**shape), device
-            send(channel, _outcome(kernel, name == "ladder", *given, relied))
+        is_step = name == "ladder"
+        for dtype, sizes in cases:
+            shape, said = Shape(**sizes), dict[str, Any]()
+            said["tolerance"] = ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[dtype]
+            torch.manual_seed(SEED)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    refuse_replaced(relied)
+                    check = _check_step if is_step else _check_attention
+                    compared = check(kernel, dtype, shape, device)
+                    refuse_replaced(relied)
+                    heads = shape.batch_size * shape.num_heads
+                    some = compared.get("heads", compared.get("batches", heads))
+                    part = f"compared {some} of {heads} heads, some of every batch"
+                    said |= {"status": "ok", "message": part if some < heads else ""}
+                    said["errors"] = compared["errors"]
+                except BaseException as error:  # a kernel may call sys.exit, too
+                    status, message = describe_failure(error, [str(w.message) for w in caught])
+                    said |= {"status": status, "message": message.strip().partition("\n")[0]}
+                    said["traceback"] = _kernel_traceback(error, file) if status == "error" else ""
+                    said["fatal"] = _device_is_lost(device)
+            send(channel, said)
