@@ -335,7 +335,7 @@ class Child:
         self._connection.close()
         with suppress(psutil.NoSuchProcess):
             keeper = psutil.Process(self._keeper)
-            while not has_ended(keeper):
+            while self._status is None and not has_ended(keeper):
                 time.sleep(0.01)
 
 

@@ -46,10 +46,7 @@ Outcome = Mapping[str, Any]
 
 
 def find_kernel(name: str) -> tuple[Path, Benchmark]:
-    """The kernel's file, by its NAME or its path, and the benchmark whose problem it solves.
-
-    Raises ImplementationError if there is no such file or name.
-    """
+    """The kernel's file, by its NAME or path, and whose problem it solves; ImplementationError."""
     if name.endswith(".py") or os.sep in name:
         path = Path(name).absolute()
         if not path.is_file():
@@ -79,8 +76,7 @@ def claimed_with_notice(device: str) -> Iterator[dict[str, str]]:
 def _answer(child: Child, seconds: float, trace: str, kernel: Path) -> Outcome:
     """The checking process's next message, or how it ended without one.
 
-    Of a crash, the fault handler's traceback in the file `trace` is shown to its last line about
-    the kernel.
+    Of a crash it has the traceback in the file `trace`, up to its last line about the kernel.
     """
     ended: dict[str, Any] = {"status": "error", "fatal": True}
     try:
@@ -154,9 +150,9 @@ def grid_of(
 def _cases(
     kernel: Path, benchmark: Benchmark, device: str, shapes: Sequence[str], dtypes: Sequence[str]
 ) -> list[Case]:
-    """The cases of the given shapes and dtypes, or of the grid; ShapeError for a malformed shape.
+    """The cases of the given shapes and dtypes, or of the grid where the kernel's file takes it.
 
-    Of the grid, shapes are left out that the kernel's file does not say that it takes.
+    ShapeError for a malformed shape.
     """
     grid_dtypes, usual, texts = grid_of(benchmark, device)
     every = [shape for text in shapes or texts for shape in parse_shapes(text, **usual)]
