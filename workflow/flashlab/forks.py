@@ -121,10 +121,9 @@ def _run(connection: socket.socket, order: Mapping[str, Any]) -> None:
 
 def _end_descendants() -> list[str]:
     """End what this process has started, directly or not; the names of what did not end itself."""
-    names, deadline = list[str](), time.monotonic() + LEAVE_SECONDS
+    names = list[str]()
     while left := psutil.Process().children(recursive=True):
-        _, running = psutil.wait_procs(left, timeout=0.01)
-        for process in running if time.monotonic() >= deadline else ():
+        for process in psutil.wait_procs(left, LEAVE_SECONDS)[1]:
             with suppress(psutil.NoSuchProcess):
                 names.append(process.name())
                 process.kill()
