@@ -22,7 +22,6 @@ from flashlab.statistics import (
     function_estimate,
     interval_of,
     median_interval,
-    visible_states,
 )
 
 STATES = NOISES["states of 10 calls"]
@@ -64,33 +63,6 @@ def test_there_is_no_interval_under_six_samples(count: int) -> None:
 def test_the_interval_holds_the_median_and_stays_within_the_samples(samples: list[float]) -> None:
     low, high = ends(samples)
     assert min(samples) <= low <= median_interval(samples).median <= high <= max(samples)
-
-
-def test_states_are_visible_where_samples_change_between_two_in_stretches() -> None:
-    random = np.random.default_rng(10)
-    found = [visible_states(STATES(random, 200)) for _ in range(100)]
-    seen = [states for states in found if states is not None]
-    assert len(seen) >= 95
-    assert np.median(seen, axis=0) == pytest.approx((0.965, 1.035), abs=0.002)
-    for stretches in ((30, 170), (170, 30)):  # the median is wholly within one of them
-        samples = np.repeat([0.965, 1.035] * 5, [n // 5 for n in stretches] * 5)
-        low, high = ends(samples * random.lognormal(sigma=0.005, size=200))
-        assert low < 0.97 < 1.03 < high
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda random: random.lognormal(sigma=0.2, size=200),
-        lambda random: np.linspace(1, 1.3, 200) + random.normal(0, 0.003, 200),
-        lambda random: NOISES["AR(1), rho 0.9"](random, 200) ** 3,
-        lambda random: STATES(random, 200) ** 0.5,
-    ],
-    ids=["wide", "drift", "autoregressive", "within the margin"],
-)
-def test_other_samples_show_no_states(draw: Callable[[np.random.Generator], Floats]) -> None:
-    random = np.random.default_rng(11)
-    assert sum(visible_states(draw(random)) is not None for _ in range(100)) <= 2
 
 
 def between(function: Callable[..., Any], *samples: Sequence[float]) -> Any:

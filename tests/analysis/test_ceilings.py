@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from planted.experiments import noisy
 
@@ -51,13 +49,3 @@ def test_a_ceiling_that_fell_has_two_states(
         assert ceiling.time.count == initial
         assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
         assert ceiling.sustained_rate == pytest.approx(ceiling.rate / sustained, rel=0.02)
-
-
-@pytest.mark.parametrize(("size", "draws"), [(50, 20), (500, 2)])
-def test_steady_calls_have_one_state_whatever_their_noise(size: int, draws: int) -> None:
-    random = np.random.default_rng(12)
-    for spread, slow in itertools.product((0.001, 0.01, 0.05), (0.0, 0.05, 0.2)):
-        for _ in range(draws):
-            drawn = random.lognormal(sigma=spread, size=size)
-            samples = drawn * np.where(random.random(size) < slow, 1.2, 1.0) * 1e-3
-            assert ceiling_of(samples.tolist()).state == "measured"

@@ -20,12 +20,11 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from planted import ladder, training
@@ -58,16 +57,15 @@ class Golden:
     """A report of which texts and verdicts are kept: of a recorded dataset, or of planted records.
 
     `base` is the planted report; or else the recorded one's configuration file, with `own` files
-    and `keys` of the call over it. `drawn` names its figures across experiments; whether they can
-    be drawn is tested elsewhere. `data` is the folder that holds the dataset, or an archive of it.
+    over it, and `dataset` its dataset, of `data/` or of an archive here. `drawn` names its figures
+    across experiments; whether they can be drawn is tested elsewhere.
     """
 
     name: str
     base: str | PlantedReport
     own: Sequence[str] = ()
-    keys: Mapping[str, Any] = field(default_factory=lambda: {"dataset": "h200"})
+    dataset: str = "h200"
     drawn: Sequence[str] = ()
-    data: Path = ROOT / "data"
 
     @contextmanager
     def results(self) -> Iterator[tuple[Path, Path | None]]:
@@ -82,13 +80,12 @@ class Golden:
 
     def _write(self, base: str) -> tuple[Path, Path | None]:
         """Run the stages from the records to the observations, in the working directory."""
-        if self.data.is_dir():
-            Path("data").symlink_to(self.data)
+        if (packed := FOLDER / f"{self.dataset}.tar.xz").exists():
+            shutil.unpack_archive(packed, "data", filter="data")
         else:
-            shutil.unpack_archive(self.data, "data", filter="data")
-        own = [read_layer(ROOT / "config" / file) for file in self.own]
-        layers = [*own, Layer("--config", self.keys)]
-        plan = make(read_layer(ROOT / "config" / base), layers)
+            Path("data").symlink_to(ROOT / "data")
+        first, *own = (read_layer(ROOT / "config" / file) for file in (base, *self.own))
+        plan = make(first, [*own, Layer("--config", {"dataset": self.dataset})])
         home, ceilings = Path(plan.home), Path(plan.ceilings) if plan.ceilings else None
         for name, document in plan.views.items():
             if Path(name) == home / RECORDS:
@@ -114,7 +111,7 @@ GOLDEN = (
     Golden("lab5", "config.yaml", own=("config.yaml",)),
     Golden("ladder", "ladder.yaml", drawn=("clocks", "profile")),
     Golden("training", "training.yaml"),
-    Golden("cpu", "config.yaml", keys={"dataset": "cpu"}, data=FOLDER / "cpu.tar.xz"),
+    Golden("cpu", "config.yaml", dataset="cpu"),
     Golden("planted-ladder", ladder.ON_GPU, drawn=("clocks",)),
     Golden("simulated-ladder", ladder.SIMULATED),
     Golden("planted-training", training.REPORT),
@@ -123,7 +120,7 @@ GOLDEN = (
 records a simulator, failures and disagreements."""
 
 OTHER_RECORDED = tuple(
-    Golden(f"h100-{name}", f"{base}.yaml", keys={"dataset": "h100"})
+    Golden(f"h100-{name}", f"{base}.yaml", dataset="h100")
     for name, base in (("attention", "config"), ("ladder", "ladder"), ("training", "training"))
 )
 """The other recorded datasets, of which the verdicts alone are kept."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.files import canonical
+from planted.records import written
+
 from flashlab.plan.plan_files import Plan
-from flashlab.records import write_record
 
 
 def plan_of(
@@ -19,9 +18,7 @@ def plan_of(
     """The plan of these records, which are written, to be frozen as ``mine``."""
     orders, counted = dict[str, dict[str, Any]](), list[str]()
     for record in (*records, *counters):
-        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
-        path = folder / "records" / f"{record.run.slug}-{digest}.json"
-        write_record(path, record)
+        path = written(folder, record)
         orders[path.as_posix()] = {
             "run": record.run.to_json(),
             "protocol": dict(record.protocol),

@@ -13,7 +13,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, write_json
-from flashlab.records import COUNTERS, Measurement, Record, write_record
+from flashlab.records import COUNTERS, Measurement, Record
 from flashlab.runs import Run
 
 COUNTED = {
@@ -117,6 +117,17 @@ def experiment_document(
     }
 
 
+def written(folder: Path, record: Record) -> Path:
+    """The file of a record, which is written below a folder; whoever reads it checks it."""
+    document = record.to_json()
+    digest = hashlib.sha256(canonical(document).encode()).hexdigest()[:12]
+    path = folder / "records" / f"{COUNTERS}-{record.run.slug}.json"
+    if not record.has_counters:
+        path = path.with_name(f"{record.run.slug}-{digest}.json")
+    write_json(path, document)
+    return path
+
+
 def plan_of(
     folder: Path,
     records: Sequence[Record],
@@ -128,20 +139,13 @@ def plan_of(
     runs = list(dict.fromkeys(record.run for record in records))
     entries: dict[Run, dict[str, Any]] = {}
     for record in records:
-        run = record.run
-        document = record.to_json()
-        digest = hashlib.sha256(canonical(document).encode()).hexdigest()[:12]
-        path = folder / "records" / f"{run.slug}-{digest}.json"
-        write_json(path, document)  # whoever reads it checks it by the schema
-        file = {"path": str(path), "sha256": None}
-        if run in entries:
-            entries[run].setdefault("replicates", []).append(file)
+        file = {"path": str(written(folder, record)), "sha256": None}
+        if record.run in entries:
+            entries[record.run].setdefault("replicates", []).append(file)
         else:
-            entries[run] = {"run": run.to_json(), **file}
+            entries[record.run] = {"run": record.run.to_json(), **file}
     for record in counters:
-        path = folder / "records" / f"{COUNTERS}-{record.run.slug}.json"
-        write_record(path, record)
-        entries[record.run]["counters"] = {"path": str(path), "sha256": None}
+        entries[record.run]["counters"] = {"path": str(written(folder, record)), "sha256": None}
     names, benchmark = list(dict.fromkeys(run.implementation for run in runs)), records[0].benchmark
     document = experiment_document(benchmark, names, name, experiment)
     kernels = implementations_of(find_benchmark(benchmark))

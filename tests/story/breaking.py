@@ -97,6 +97,11 @@ def told(observations: Iterable[Observation], story: str) -> dict[str, dict[str,
     return found
 
 
+def english(observations: Iterable[Observation], story: str) -> dict[str, str]:
+    """The English paragraphs by place."""
+    return {place: of["en"] for place, of in told(observations, story).items()}
+
+
 def assert_unbroken(
     data: Dataset, story: Callable[[Dataset], list[Observation]], of: str, seeds: int = 40
 ) -> None:

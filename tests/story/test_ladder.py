@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from planted import ladder as planted
-from story.breaking import assert_unbroken, counted, judged, told
+from story.breaking import assert_unbroken, counted, english, judged
 
 from flashlab.analysis.frames import Dataset
 from flashlab.devices import find_device
@@ -21,10 +21,6 @@ SECONDS = {"GlobalMemory": 0.275, "SharedTiles": 0.137, "Padded": 0.136, "Coales
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """SharedTiles halves the kernel's time, Padded changes nothing, Coalesced costs."""
     return planted.ON_GPU.dataset(tmp_path_factory.mktemp("ladder"))
-
-
-def english(data: Dataset) -> dict[str, str]:
-    return {place: of["en"] for place, of in told(story(data), "ladder").items()}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +39,7 @@ def english(data: Dataset) -> dict[str, str]:
 def test_a_verdict_is_worded_as_what_it_is(
     data: Dataset, verdict: str, where: dict[str, str], place: str, said: str
 ) -> None:
-    assert said in english(judged(data, verdict, **where))[place]
+    assert said in english(story(judged(data, verdict, **where)), "ladder")[place]
 
 
 def test_the_unit_at_its_limit_is_named_with_the_counter_that_let_it(data: Dataset) -> None:
@@ -62,7 +58,7 @@ def test_the_unit_at_its_limit_is_named_with_the_counter_that_let_it(data: Datas
             },
         },
     )
-    said = english(found)["ladder"]
+    said = english(story(found), "ladder")["ladder"]
     for part in (
         "SharedTiles cuts the reads from global memory to 1/8, and then shared memory",
         "itself limits the kernel, at 80% of what it can do.",
@@ -79,7 +75,7 @@ def test_what_was_not_measured_is_not_told(data: Dataset, tmp_path: Path) -> Non
     kernel_only = replace(data, values=data.values[metrics == "kernel_time"])
     names = {each.name for each in story(kernel_only)}
     assert names == {"answer", "pays", "notice", "size", "conclusion"}
-    simulated = english(planted.SIMULATED.dataset(tmp_path))  # which has no times
+    simulated = english(story(planted.SIMULATED.dataset(tmp_path)), "ladder")  # which has no times
     assert "10 of 10 runs are right" in simulated["answer"]
     assert {*simulated} == {"answer", "conclusion", "notice"}
 

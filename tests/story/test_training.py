@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from planted import training as planted
-from story.breaking import assert_unbroken, judged, told
+from story.breaking import assert_unbroken, english, judged
 
 from flashlab.analysis.frames import Dataset
 from flashlab.story.training import story
@@ -18,17 +18,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return planted.REPORT.dataset(tmp_path_factory.mktemp("training"))
 
 
-def english(data: Dataset) -> dict[str, str]:
-    return {place: of["en"] for place, of in told(story(data), "training").items()}
-
-
 def test_compiling_is_advised_where_it_makes_the_fastest(data: Dataset) -> None:
     """What an attention compiles when it is eager is no cost of compiling the model."""
     levels = {name: data.values.index.get_level_values(name) for name in ("variant", "metric")}
     on = (levels["variant"] == "compile=true") & (levels["metric"] == "iteration_time")
     values = data.values.where(~on, data.values / 2)
     values["attention", "compile=false", "compile_time", "Flash2", 1337] = 3.89
-    said = english(replace(data, values=values.sort_index()))
+    said = english(story(replace(data, values=values.sort_index())), "training")
     assert "Use a fused attention and compile it: with Flash2 an iteration" in said["answer"]
     assert "Compiling takes 7.8 s, once, and is made up for after some 50 it" in said["answer"]
     assert "; then compile, for the host's time" in said["conclusion"]
@@ -49,7 +45,7 @@ def test_compiling_is_advised_where_it_makes_the_fastest(data: Dataset) -> None:
 def test_a_verdict_is_worded_as_what_it_is(
     data: Dataset, verdict: str, where: dict[str, str], place: str, said: str
 ) -> None:
-    assert said in english(judged(data, verdict, **where))[place]
+    assert said in english(story(judged(data, verdict, **where)), "training")[place]
 
 
 @pytest.mark.parametrize(("factor", "waits"), [(1.0, True), (2.0, True), (2.2, False)])
@@ -57,7 +53,7 @@ def test_the_host_sets_the_pace_up_to_80_percent(data: Dataset, factor: float, w
     """Flash2 keeps the GPU busy for so many times 40% of an iteration."""
     keys = [k[2:4] == ("gpu_busy_time", "Flash2") for k in data.values.index]
     busy = replace(data, values=data.values.mask(keys, factor * data.values))
-    assert ("the host sets the pace" in english(busy)["attention"]) == waits
+    assert ("the host sets the pace" in english(story(busy), "training")["attention"]) == waits
 
 
 def test_every_sentence_is_whole_whatever_failed(data: Dataset) -> None:

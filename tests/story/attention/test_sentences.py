@@ -110,18 +110,6 @@ def test_a_lead_is_told_by_verdicts_and_intervals_alone(two: Dataset, case: str)
         assert (clause["open"]["at"] if clause["open"] else []) == is_open
 
 
-@pytest.mark.parametrize(
-    ("of_heads", "variant"), [((1.22, 1.2, 1.15, 1.1), "most"), ((1.0, 1.2, 1.3, 1.5), "some")]
-)
-def test_what_moves_the_lead_most_counts_a_sweep_that_turns(
-    two: Dataset, of_heads: Sequence[float], variant: str
-) -> None:
-    turned = altered(two, "seq_len", [*map(sure, (0.86, 0.9, 1.1, 1.36))])
-    found = overall.decides(altered(turned, "num_heads", [*map(sure, of_heads)]))
-    assert found and found.variant == variant
-    assert variant == "some" or [each["p"] for each in found.facts["of"]] == ["N", "H"]
-
-
 def test_nothing_on_time_rests_on_an_odd_run(two: Dataset) -> None:
     """Neither growth nor lead nor what is to be used; page one names it once."""
     data = odd(altered(two, "seq_len", [*map(sure, (2.0, 2.1, 2.2, 9.0))]), 1024)
