@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -32,31 +33,30 @@ def behind(factor: float) -> list[float]:
     return [factor * time for time in FAST]
 
 
-@pytest.mark.parametrize(
-    ("state", "names", "settings", "noise"),
-    [
-        pytest.param("clear", ["Flash3"], [(SLOW, FAST, SLOW)], {}, id="one leads"),
-        pytest.param("level", ["Flash3", "Flash4"], [(SLOW, FAST, LEVEL)], {}, id="two are level"),
-        pytest.param("level", ["Flash3", "Flash4"], [(SLOW, FAST, behind(1.04))], {}, id="by 4%"),
-        pytest.param("clear", ["Flash3"], [(SLOW, FAST, behind(1.06))], {}, id="by 6%"),
-        pytest.param(
-            *("level", ["Flash3", "Flash4"], [(SLOW, FAST, behind(1.06))]),
-            *({"spread": 0.3, "count": 12},),
-            id="what is undecided will do as well",
+LEADS, TIES, OTHER = (SLOW, FAST, SLOW), (SLOW, FAST, LEVEL), (SLOW, SLOW, FAST)
+WIDE = {"spread": 0.3, "count": 12}
+CASES: Mapping[str, tuple[str, list[str], list[Times], dict[str, Any]]] = {
+    "one leads": ("clear", ["Flash3"], [LEADS], {}),
+    "two are level": ("level", ["Flash3", "Flash4"], [TIES], {}),
+    "by 4%": ("level", ["Flash3", "Flash4"], [(SLOW, FAST, behind(1.04))], {}),
+    "by 6%": ("clear", ["Flash3"], [(SLOW, FAST, behind(1.06))], {}),
+    "what is undecided will do as well": (
+        *(
+            "level",
+            ["Flash3", "Flash4"],
+            [(SLOW, FAST, behind(1.06))],
+            {"spread": 0.3, "count": 12},
         ),
-        pytest.param(
-            *("level", ["Flash3"], [(SLOW, FAST, SLOW), (SLOW, FAST, LEVEL)], {}),
-            id="it leads at one of two settings and is level at the other",
-        ),
-        pytest.param(
-            *("changes", ["Flash3", "Flash4"], [(SLOW, FAST, SLOW), (SLOW, SLOW, FAST)], {}),
-            id="another leads at the other setting",
-        ),
-    ],
-)
-def test_a_cell_is_one_lead_or_all_that_do_as_well(
-    planter: Planter, state: str, names: list[str], settings: list[Times], noise: Any
-) -> None:
+    ),
+    "it leads at one of two settings and is level": ("level", ["Flash3"], [LEADS, TIES], {}),
+    "another leads at the other": ("changes", ["Flash3", "Flash4"], [LEADS, OTHER], {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_cell_is_one_lead_or_all_that_do_as_well(planter: Planter, case: str) -> None:
+    """Whatever the order of names."""
+    state, names, settings, noise = CASES[case]
     table = table_of(planter, *settings, **noise)
     ranked = ranking(table, TIME, NAMES)
     found = cells(ranked, ["seq_len", "causal"])

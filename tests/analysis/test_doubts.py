@@ -52,54 +52,27 @@ def at_times(*times: str) -> dict[str, Any]:
     return {"Pytorch": runs, "Flash2": runs}
 
 
-ALL, NONE = dict.fromkeys(SIZES, ""), dict[int, str]()
-BOTH_SITTINGS = [at(TEN), at("15:00:00")]
+BOTH = [at(TEN), at("15:00:00")]
+OF_SIZES = at_times(TEN, TEN, "15:00:00", "15:00:00")
 CASES: Mapping[str, tuple[dict[str, Any], str | Doubts, str | Doubts]] = {
-    "calls of which the second half is slower": (
-        *(halves(1.7), {256: HALVES_DIFFER}, {256: HALVES_DIFFER}),
-    ),
-    "those of another pass": (halves(1.7, "backward"), NONE, NONE),
-    "steady calls": (halves(1.0), NONE, NONE),
-    "a drift that the record warns of already": (
-        *(halves(1.7, warnings=[DRIFT]), {256: "drift"}, {256: "drift"}),
-    ),
-    "a size off the line, where the others leave no room for it": (
-        *({"Pytorch": GROWS, "Flash2": (1, 4, 32, 64)}, {512: DIPS}, {512: DIPS}),
-    ),
-    "one that is as odd for all": (
-        *({"Pytorch": (10, 40, 320, 640), "Flash2": (1, 4, 32, 64)}, NONE, NONE),
-    ),
-    "one after which it stays so": ({"Pytorch": GROWS, "Flash2": (1, 4, 32, 120)}, NONE, NONE),
-    "other forms of inputs": (two(given_as("packed"), given_as("separate")), INPUTS_DIFFER, NONE),
-    "the same form": (two(given_as("packed"), given_as("packed")), NONE, NONE),
-    "a form that an older record does not say": (
-        two(given_as(None), given_as("packed")),
-        NONE,
-        NONE,
-    ),
-    "under an hour between them": (two(at(TEN), at("10:59:59")), NONE, NONE),
-    "an hour between them": (two(at(TEN), at("11:00:00")), SITTINGS_DIFFER, NONE),
-    "two GPUs": (two(at(TEN), at(TEN, "GPU-2")), CARDS_DIFFER, NONE),
-    "two GPUs and sittings": (two(at(TEN), at(NOON, "GPU-2")), CARDS_DIFFER, NONE),
-    "a GPU that is not known": (two(at(TEN), at(NOON, None)), SITTINGS_DIFFER, NONE),
-    "two boots": (two(at(TEN, boot="a"), at(TEN, boot="b")), SITTINGS_DIFFER, NONE),
-    "a sitting of hours without a break of one": (
-        *(at_times(TEN, "10:50:00", "11:40:00", "12:30:00"), NONE, NONE),
-    ),
-    "sizes in two sittings": (
-        at_times(TEN, TEN, "15:00:00", "15:00:00"),
-        *(NONE, {512: SITTINGS_DIFFER, 1024: SITTINGS_DIFFER}),
-    ),
-    "an import, of which no time is known": (
-        *(two(at(TEN), at(NOON, **IMPORTED)), "imported", "imported"),
-    ),
-    "processes in the same two sittings": (
-        *({"Pytorch": [BOTH_SITTINGS], "Flash2": [BOTH_SITTINGS]}, NONE, NONE),
-    ),
-    "processes in two sittings and in one": (
-        *({"Pytorch": [BOTH_SITTINGS], "Flash2": [BOTH_SITTINGS[:1]]}, {128: SITTINGS_DIFFER}),
-        NONE,
-    ),
+    "a slower second half of the calls": (halves(1.7), {256: HALVES_DIFFER}, {256: HALVES_DIFFER}),
+    "not by that of another pass": (halves(1.7, "backward"), {}, {}),
+    "not by steady calls": (halves(1.0), {}, {}),
+    "a drift that the record has": (halves(1.7, warnings=[DRIFT]), {256: "drift"}, {256: "drift"}),
+    "a size off the line": ({"Pytorch": GROWS, "Flash2": (1, 4, 32, 64)}, {512: DIPS}, {512: DIPS}),
+    "not by one after which it stays so": ({"Pytorch": GROWS, "Flash2": (1, 4, 32, 120)}, {}, {}),
+    "other forms of inputs": (two(given_as("packed"), given_as("separate")), INPUTS_DIFFER, {}),
+    "not by a form that is not known": (two(given_as(None), given_as("packed")), {}, {}),
+    "not under an hour between them": (two(at(TEN), at("10:59:59")), {}, {}),
+    "an hour between them": (two(at(TEN), at("11:00:00")), SITTINGS_DIFFER, {}),
+    "two GPUs": (two(at(TEN), at(TEN, "GPU-2")), CARDS_DIFFER, {}),
+    "two GPUs before two sittings": (two(at(TEN), at(NOON, "GPU-2")), CARDS_DIFFER, {}),
+    "two boots": (two(at(TEN, boot="a"), at(TEN, boot="b")), SITTINGS_DIFFER, {}),
+    "no break": (at_times(TEN, "10:50:00", "11:40:00", "12:30:00"), {}, {}),
+    "sizes in two sittings": (OF_SIZES, {}, {512: SITTINGS_DIFFER, 1024: SITTINGS_DIFFER}),
+    "an import of no known time": (two(at(TEN), at(NOON, **IMPORTED)), "imported", "imported"),
+    "not by the same two sittings": ({"Pytorch": [BOTH], "Flash2": [BOTH]}, {}, {}),
+    "one of two": ({"Pytorch": [BOTH], "Flash2": [BOTH[:1]]}, {128: SITTINGS_DIFFER}, {}),
 }
 """What was planted; the doubts on Flash2 over Pytorch and on its growth: at some, or at all."""
 

@@ -30,50 +30,30 @@ def beside(flash2: Any, pytorch: Any) -> Mapping[str, Any]:
     return {"Pytorch": [pytorch] * 4, "Flash2": [flash2] * 4}
 
 
-@pytest.mark.parametrize(
-    ("runs", "verdicts", "pooled"),
-    [
-        pytest.param(
-            {"Pytorch": (1.0, 4.0, 16.0, 64.0), "Flash2": (1.0, 2.0, 8.0, 16.0)},
-            *(["equal", "below", "below", "below"], ["below"]),
-            id="several calm processes",
-        ),
-        pytest.param(
-            {**beside([2.0], [2.2]), "Flex": [[1.0, 1.4]] * 4},
-            *(["inconclusive"] * 4, []),
-            id="single ones, where those of another one differ by 40%",
-        ),
-        pytest.param(
-            *(beside(means(1.0), means(9.0)), ["below"] * 4, []),
-            id="means alone, far beyond what single processes may differ",
-        ),
-        pytest.param(
-            *(beside(means(1.0), means(1.08)), ["inconclusive"] * 4, []),
-            id="means alone, within it",
-        ),
-        pytest.param(
-            {k: [means(t, t, 1.001 * t), *[means(t)] * 3] for k, t in (("Pytorch", 1.3), ("F", 1))},
-            *(["below"] * 4, []),
-            id="means of which one run has three that agree",
-        ),
-        pytest.param(
-            {k: [means(t, t, 1.3 * t), *[means(t)] * 3] for k, t in (("Pytorch", 1.3), ("F", 1))},
-            *(["inconclusive"] * 4, []),
-            id="means of which one run has three that do not",
-        ),
-        pytest.param(
-            {
-                "Pytorch": [[1.085 * f for f in np.roll(OFFSETS, i)] for i in range(4)],
-                "Flash2": [[*np.roll(OFFSETS, 2 * i)] for i in range(4)],
-            },
-            *(["inconclusive"] * 4, ["below"]),
-            id="8.5% at single settings, which are decided together",
-        ),
-    ],
-)
-def test_a_verdict_is_as_sure_as_processes_agree(
-    planter: Planter, runs: Any, verdicts: list[str], pooled: list[str]
-) -> None:
+OPEN = ["inconclusive"] * 4
+CASES: Mapping[str, tuple[Mapping[str, Any], list[str], list[str]]] = {
+    "several calm processes": (
+        {"Pytorch": (1.0, 4.0, 16.0, 64.0), "Flash2": (1.0, 2.0, 8.0, 16.0)},
+        *(["equal", "below", "below", "below"], ["below"]),
+    ),
+    "single ones, where those of another one differ by 40%": (
+        *({**beside([2.0], [2.2]), "Flex": [[1.0, 1.4]] * 4}, OPEN, []),
+    ),
+    "means that are far apart": (beside(means(1.0), means(9.0)), ["below"] * 4, []),
+    "means within what single processes may differ": (beside(means(1.0), means(1.08)), OPEN, []),
+    "8.5% at single settings, which are decided together": (
+        {
+            "Pytorch": [[1.085 * f for f in np.roll(OFFSETS, i)] for i in range(4)],
+            "Flash2": [[*np.roll(OFFSETS, 2 * i)] for i in range(4)],
+        },
+        *(OPEN, ["below"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_verdict_is_as_sure_as_processes_agree(planter: Planter, case: str) -> None:
+    runs, verdicts, pooled = CASES[case]
     planted = planter.experiment(runs, **NOISE)
     found = [r for r in rows_of(planted) if (r["subject"], r["reference"]) != ("Flex", "Flash2")]
     assert [r["verdict"] for r in found if r["subject"] != "Flex"] == verdicts

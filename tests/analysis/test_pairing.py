@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted.experiments import Planter
 
-from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Place, pair_up
 
@@ -64,7 +63,6 @@ CASES: Mapping[str, tuple[tuple[Run, Run], int, dict[str, Any]]] = {
     ),
     "one GPU": (on_gpu("1", "1"), 3, {"device": "cuda", "dtype": "float16"}),
     "two GPUs": (on_gpu("1", "2"), 0, {"device": "cuda", "dtype": "float16"}),
-    "GPUs that are not known": (on_gpu(None, None), 0, {"device": "cuda", "dtype": "float16"}),
 }
 """The processes of Flash2 and Pytorch, how many pairs there are, and of what they are runs."""
 
@@ -90,18 +88,6 @@ def test_a_ratio_is_that_of_the_times_beside_it_and_in_its_interval(planter: Pla
     assert found.pairs == 3 and found.low and found.high
     assert found.ratio == of["Flash2"].median / of["Pytorch"].median > 0.8
     assert found.low <= found.ratio <= found.high
-
-
-def test_totals_and_variants_are_paired_and_growth_is_not(planter: Planter) -> None:
-    runs = {
-        (name, causal): [blocks(i + 2 * causal, cost * (1 + causal))] * 4
-        for i, (name, cost) in enumerate((("Pytorch", 1.2), ("Flash2", 1.0)))
-        for causal in (False, True)
-    }
-    planted = planter.experiment(runs, **NOISE)
-    asked = ({"metric": "forward_backward_time"}, {"compared": "causal"}, {"compared": FIRST})
-    for about, pairs in zip(asked, (3, 3, 0), strict=True):
-        assert {row["pairs"] for row in rows_of(planted, **about)} == {pairs}
 
 
 # Which processes are a pair

@@ -36,19 +36,6 @@ def test_it_is_the_geometric_mean_and_the_inverse_of_the_inverse() -> None:
 
 
 @pytest.mark.parametrize(
-    "side",
-    [
-        pytest.param([[1.0, 1.1, 1.2]], id="one setting is no mean of several"),
-        pytest.param([[1.0], [1.0]], id="one process tells nothing about others"),
-        pytest.param([[1.0, 1.1], [1.0]], id="nor does it at one of the settings"),
-        pytest.param([], id="nothing"),
-    ],
-)
-def test_too_little_has_none(side: Side) -> None:
-    assert pooled(side, side) is None
-
-
-@pytest.mark.parametrize(
     ("count", "rounds"), [(2, 0.0), (3, 0.0), (3, 0.01), (3, 0.03), (5, 0.0), (5, 0.03)]
 )
 def test_its_interval_holds_the_truth(count: int, rounds: float) -> None:

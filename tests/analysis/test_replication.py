@@ -16,8 +16,6 @@ from flashlab.analysis.replication import (
     UNREPLICATED,
     Replicated,
     Spread,
-    agreed_value,
-    agreeing,
     combine_processes,
 )
 from flashlab.statistics import DRAWS, Estimate, estimate_median, interval_of
@@ -151,13 +149,6 @@ def test_processes_that_agree_by_chance_are_not_surer_than_their_calls() -> None
     (found,) = combine_processes([processes])
     half, *halves = (math.log(high / low) / 2 for low, high in map(ends, [found, *processes]))
     assert half == pytest.approx(math.sqrt(sum(each**2 for each in halves)) / 3, rel=0.15)
-
-
-def test_groups_are_apart_by_more_than_the_margin_and_by_far() -> None:
-    assert sorted(agreeing([1.0, 1.2, 1.001, 1.199, 1.0]) or ()) == [0, 2, 4]
-    alike = ([1.0, 1.0, 1.04], [1.0, 1.05, 1.2], [1.0, 1.0, 1.2, 1.2], [1.0, 1.2])
-    assert list(map(agreeing, alike)) == [None] * 4
-    assert agreed_value([2.0, 2.0, 1.0]) == pytest.approx(2.0)
 
 
 medians = st.floats(min_value=1e-6, max_value=1e6)

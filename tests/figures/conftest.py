@@ -8,15 +8,9 @@ import pytest
 from flashlab.figures.style import drawing
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def in_style() -> Iterator[None]:
-    """Every figure is drawn, and looked at, in the report's style."""
+    """Every figure is drawn, and looked at, in the report's style, and none is left open."""
     with drawing():
         yield
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    """No test leaves figures open."""
-    yield
     plt.close("all")

@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 from planted import ladder
 
-from flashlab.figures.style import COLOURS, GREY, MARKERS, PALE, dark, drawing, looks_of, save
+from flashlab.figures.style import COLOURS, GREY, MARKERS, PALE, dark, looks_of, save
 
 SIGHT = {
     "full": np.eye(3),
@@ -99,5 +99,5 @@ def test_a_point_says_what_it_stands_for_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_character_that_the_fonts_lack_is_an_error(tmp_path: Path) -> None:
-    with drawing(), pytest.raises(UserWarning, match="128640"):
+    with pytest.raises(UserWarning, match="128640"):
         save(drawn(sweep_of({"Fl🚀sh": [1, 2, 3, 4]}), "time"), tmp_path / "time.svg")
