@@ -55,21 +55,18 @@ def students(median: float, spread: float, freedom: int, count: int) -> tuple[fl
     return median * math.exp(-half), median * math.exp(half)
 
 
-WILD, ONE = [1.0, 1.05, 1.11], [1.0, 1.01, 1.03]
+def pooled(*runs: Sequence[float]) -> float:
+    """The spread that runs share."""
+    return math.sqrt(np.mean([deviation(run) ** 2 for run in runs]))
+
+
+WILD, ONE, OTHER = [1.0, 1.05, 1.11], [1.0, 1.01, 1.03], [5.0, 5.06, 5.1]
 STATES = [[1.07, 1.0, 1.07], [1.07, 1.07, 1.0], [1.0, 1.07, 1.0], [1.0, 1.0, 1.0001]]
 SPREADS: Mapping[str, tuple[Runs, float, int]] = {
     "its own": ([ONE], deviation(ONE), 2),
-    "shared by a kind": (
-        [[5.0, 5.06, 5.1], ONE],
-        math.sqrt((deviation([5.0, 5.06, 5.1]) ** 2 + deviation(ONE) ** 2) / 2),
-        4,
-    ),
+    "shared by a kind": ([OTHER, ONE], pooled(OTHER, ONE), 4),
     "its own, of one that scatters more than the others": ([*CALM, WILD], deviation(WILD), 2),
-    "theirs, of one that scatters less, as in one of two states by chance": (
-        STATES,
-        math.sqrt(sum(deviation(run) ** 2 for run in STATES) / 4),
-        8,
-    ),
+    "theirs, of one that scatters less by chance": (STATES, pooled(*STATES), 8),
 }
 
 
@@ -104,24 +101,18 @@ def test_what_is_known_of_single_processes() -> None:
 Ends = tuple[tuple[float, float], tuple[float, float]]
 OFFSETS = [1.0, 1.012, 0.985, 1.006, 0.994]
 LOADED = [[offset**power for offset in OFFSETS] for power in (1.0, -1.0, 0.5, 0.7)]
-INTERVALS: Mapping[str, tuple[Runs, Ends]] = {
-    "one process by the spread of its kind": (
-        *([[1.0, 1.02, 1.04], [2.0, 2.04, 2.09], [3.0]], ((0, 3 / 1.05), (3 * 1.05, 9))),
-    ),
+KIND = [[1.0, 1.02, 1.04], [2.0, 2.04, 2.09], [3.0]]
+EQUAL = [[1.0, 1.01, 1.02], [1.0, 1.1, 1.2], [1.0, 1.0, 1.0]]
+INTERVALS: dict[str, tuple[Runs, Ends]] = {
+    "one process by the spread of its kind": (KIND, ((0, 3 / 1.05), (3 * 1.05, 9))),
     "a disturbed process is reached": ([DISTURBED], ((0.085, 0.097), (0.267, 0.3))),
     "beside calm runs, too": ([*CALM, DISTURBED], ((0.085, 0.097), (0.267, 0.3))),
     "two far apart, from one to the other": ([[74.9, 87.1]], ((70, 74.9), (87.1, 93))),
-    "equal to the last digit, by the spread of its kind": (
-        *([[1.0, 1.01, 1.02], [1.0, 1.1, 1.2], [1.0, 1.0, 1.0]], ((0.5, 0.999), (1.001, 2))),
-    ),
-    **{
-        f"all but one slower by a load of {load}": (
-            [*LOADED, [OFFSETS[0], *(load * offset for offset in OFFSETS[1:])]],
-            ((0, 1), (load, 9)),
-        )
-        for load in (1.1, 1.3, 2.0)
-    },
+    "equal to the last digit, by the spread of its kind": (EQUAL, ((0.5, 0.999), (1.001, 2))),
 }
+for load in (1.1, 1.3, 2.0):
+    slow = [OFFSETS[0], *(load * offset for offset in OFFSETS[1:])]
+    INTERVALS[f"all but one slower by a load of {load}"] = ([*LOADED, slow], ((0, 1), (load, 9)))
 """Of the last run, between which numbers its ends lie."""
 
 
