@@ -37,7 +37,7 @@ def names_of(*of: str) -> set[str]:
 ENDS = (".measure", ".gate", ".inputs", ".prepared", ".training.busy", ".loop", ".training.model")
 MEASURED_BY = modules("benchmarks.", *ENDS)
 MEASURING = MEASURED_BY | modules("measuring")
-COMMANDS = modules("checking hw4 compare.bench compare.command compare.interleave compare.targets")
+COMMANDS = modules("checking hw4 compare.bench compare.interleave")
 """What measures without a plan: the commands of kernel authors and homework 4."""
 WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.supervise")}
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}

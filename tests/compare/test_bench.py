@@ -235,7 +235,7 @@ def test_times_are_held_against_the_clock_of_who_waits_however_busy_the_machine_
 class Standing(Candidate):
     """One whose process is none, and which writes down whose turn it is."""
 
-    def command(self, do: str, **_: Any) -> dict[str, Any]:
+    def command(self, do: str = "", more_s: float = 0.0, **_: Any) -> dict[str, Any]:
         turns.extend([self.label] if do == "batch" else [])
         return {"samples": [1e-9], "besides": 0.0}
 
@@ -301,7 +301,7 @@ def test_a_file_that_is_saved_while_it_is_measured_is_refused(
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def attention(qkv, causal): return qkv\n")
-    monkeypatch.setattr(Candidate, "_reply", lambda *_: {})
+    monkeypatch.setattr(Candidate, "command", lambda *_, **__: {})
     measured = candidate("mine.py")
     measured.implementation = find_targets([str(file)], "")[str(file)]
     measured.imported()

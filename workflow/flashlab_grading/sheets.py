@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +181,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     lines += [line for own in graded for line in own.lines]
     write_summary(summary_csv, graded)
     write_grades(grades_csv, lines, order["languages"])
-    styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
+    styles, printed = ("report.css", "grades.css"), "1970-01-01T00:00:00+00:00"
     with open_atomically(pdf, binary=True) as file:
         file.write(to_pdf(to_html(graded, loose, order), TEMPLATES, (), printed, styles))
 

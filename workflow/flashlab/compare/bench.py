@@ -32,9 +32,6 @@ from flashlab.usage import UsageError
 PASSES = {m.name.removesuffix("_time"): m for m in ATTENTION.measured if m.work}
 """The timed metric of each pass."""
 
-RECORDS = Path("results", "local", "records")
-"""The folder in which a report's call keeps the ceilings that it has measured."""
-
 Row = dict[str, Any]
 """What is known of a pass of an implementation, or of one that has no times, as JSON values."""
 
@@ -62,7 +59,7 @@ def find_ceiling(device: str, device_name: str, dtype: str) -> tuple[float | Non
     That measured by a large matrix product (``./run report``), or the vendor's peak rate; None
     where none was measured and none is stated.
     """
-    file = RECORDS / identity.ceilings_name(device, device_name)
+    file = Path("results/local/records", identity.ceilings_name(device, device_name))
     if file.is_file():
         product = read_ceilings(read_json(file)).matrix.get(dtype)
         return product.rate / 1e12 if product else None, "of ceiling"

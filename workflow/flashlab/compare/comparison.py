@@ -37,18 +37,16 @@ ABOUT = (
 its group, its class of sizes (`flashlab.story.compare`), the shape in short; and of a single run
 the metric on both sides, and the processes of each."""
 
-KERNEL = "kernel"
-"""The circumstance that is each implementation's own."""
-
 FIELDS = {
     **{"device_name": ("device_name", "{}"), "memory_clock": ("gpu.memory_clock_MHz", "{:g} MHz")},
     **{"power_limit": ("gpu.power_limit_W", "{:g} W"), "driver": ("driver", "{}")},
     **{"torch": ("packages.torch", "{}"), "cpu_count": ("cpu_count", "{:g}")},
     **{"protocol": ("protocol.name", "{}"), "measuring": ("measuring_digest", "digest {:.12}")},
     **{"measured": ("measured", "{}"), "commits": ("commits", "{}"), "gpus": ("gpus", "{}")},
-    **{"processes": ("processes", "{}"), KERNEL: ("implementation_digest", "digest {:.12}")},
+    **{"processes": ("processes", "{}"), "kernel": ("implementation_digest", "digest {:.12}")},
 }
-"""The circumstances of both sides: what a record calls each, and how it is printed."""
+"""The circumstances of both sides, of which a kernel is each implementation's own: what a record
+calls each, and how it is printed."""
 
 
 class _Read:
@@ -180,7 +178,7 @@ def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
     found = []
     for field, (column, form) in FIELDS.items():
         told = facts.reindex(columns=[column])[column].replace("", None).dropna().map(form.format)
-        by = facts.implementation if field == KERNEL else pd.Series("", facts.index)
+        by = facts.implementation if field == "kernel" else pd.Series("", facts.index)
         for name, of in told.groupby(by):
             one, other = (sorted({*of[facts.side[of.index] == at]}) for at in (0, 1))
             verdict = "agrees" if one == other else "differs" if one and other else "unstated"

@@ -7,7 +7,6 @@ changes for all alike. Nothing here imports torch.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -22,6 +21,7 @@ from flashlab.benchmarks import implementations
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import Implementation, ImplementationError
 from flashlab.compare.looks import FIRST_SHARE, PROCESSES, Batches
+from flashlab.files import read_json
 from flashlab.forks import START_SECONDS
 from flashlab.measuring import supervise
 from flashlab.measuring.supervised import Section, refused, together
@@ -78,22 +78,22 @@ class Candidate:
 
     def imported(self) -> None:
         """Wait until the kernel is imported; SavedError where its files are others by now."""
-        self._reply(self.limit_s + START_SECONDS)
+        self.command(more_s=START_SECONDS)
         with suppress(ImplementationError, OSError):
             now = implementations.read_kernel_file(self.implementation.path)
             if now.digest == self.implementation.digest:
                 return
         raise SavedError(f"{self.label} was saved while it was measured; measure it again")
 
-    def command(self, do: str, **parts: Any) -> dict[str, Any]:
-        """The reply to a command (`flashlab.measuring.turns`)."""
-        self._process.say({"do": do, **parts})
-        return self._reply(self.limit_s)
+    def command(self, do: str = "", more_s: float = 0.0, **parts: Any) -> dict[str, Any]:
+        """The reply to a command (`flashlab.measuring.turns`), or the first one without any.
 
-    def _reply(self, seconds: float) -> dict[str, Any]:
-        """The process's next reply; _LeftError where it has ended, or takes too long."""
+        _LeftError where the process has ended, or takes too long.
+        """
+        if do:
+            self._process.say({"do": do, **parts})
         with suppress(TimeoutError):
-            if (reply := self._process.answer(seconds)) is not None:
+            if (reply := self._process.answer(self.limit_s + more_s)) is not None:
                 return reply
         raise _LeftError(self._ending(AT_ONCE))
 
@@ -134,7 +134,7 @@ class Candidate:
         """The process's last answer, or its end in words if there is none within some seconds."""
         returncode = self._process.wait(seconds)
         if self._answer.exists():
-            return dict(json.loads(self._answer.read_text(encoding="utf-8")))
+            return dict(read_json(self._answer))
         if returncode is None:
             message = f"{time_out_message(self.limit_s)}; --timeout SECONDS allows more"
             return {"status": "error", "message": message}
@@ -169,24 +169,21 @@ def measure_pass(candidates: Sequence[Candidate], name: str, seconds: float) -> 
 
 
 def measure_in_turns(
-    candidates: Sequence[Candidate],
-    passes: Sequence[str],
-    seconds: float,
-    variables: Mapping[str, str],
+    candidates: Sequence[Candidate], passes: Sequence[str], seconds: float, env: Mapping[str, str]
 ) -> Iterator[None]:
     """Measure implementations in turns, in several processes each, and pause for each look.
 
     What is known of them is filled in as the measuring goes on (`compare.looks`). One that fails
     keeps its status, and is left out then. `passes` are timed metrics in the benchmark's order, for
     all of which it takes so many seconds, and what processes take to start; longer if a batch does.
-    `variables` confine a process to the claimed device. SavedError where an implementation's file
+    `env` confines a process to the claimed device. SavedError where an implementation's file
     was saved meanwhile.
     """
     first = FIRST_SHARE * seconds / len(passes)
     later = (seconds / len(passes) - first) / (PROCESSES - 1)
     for process in range(PROCESSES):
         with ExitStack() as stack:
-            _each(candidates, Candidate.start, variables, stack)
+            _each(candidates, Candidate.start, env, stack)
             _each(candidates, Candidate.imported)
             for command in ("passes",) if process else ("prepare", "passes"):
                 _each(candidates, Candidate.command, command)

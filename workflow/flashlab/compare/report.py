@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -244,8 +243,7 @@ def write_comparison(plan_file: Path, output: Path) -> None:
         if len(c.single):
             draw_forest(c, languages, figure)
         report = report_of(c, languages, figure)
-        created = datetime.fromisoformat(report.created).astimezone(UTC)
-        pdf = to_pdf(to_html(report), figure.parent, attached, created)
+        pdf = to_pdf(to_html(report), figure.parent, attached, report.created)
         html = page.complete(to_html(report, page))
     made = {"compare.pdf": pdf, "compare.html": html.encode()}
     for name, content in (made | {"comparison.json": data["comparison.json"].encode()}).items():

@@ -73,28 +73,26 @@ def comparison_plan(plan: Plan) -> dict[str, Any]:
     if plan.dataset != LOCAL:
         raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
     benchmark = find_benchmark(plan.benchmark)
-    ceilings = Path(plan.ceilings) if plan.ceilings else None
-    planned = [*_planned(benchmark, plan.view(RECORDS))]
-    sides = [
-        _side(name, benchmark, planned, ceilings) if name == LOCAL else find_side(name, benchmark)
-        for name in plan.config["compare"]
-    ]
+    sides = [find_side(name, benchmark, plan) for name in plan.config["compare"]]
     files = [f["path"] for side in sides for each in side["records"] for f in process_files(each)]
     files += filter(None, [side["ceilings"] for side in sides])
     return {"sides": sides, "languages": plan.config["languages"], "files": files}
 
 
-def find_side(name: str, benchmark: Benchmark) -> Side:
+def find_side(name: str, benchmark: Benchmark, plan: Plan | None = None) -> Side:
     """The side that a name stands for, with the records of a benchmark.
 
     `local`, a recorded dataset, a folder, or a git revision, tried in this order; records of
-    revisions are among the results of `local`. Of a dataset these are the records that were
-    measured by its own protocol.
+    revisions are among the results of `local`, which are those of a `plan` if a call has one. Of a
+    dataset these are the records that were measured by its own protocol.
 
     Raises:
         SideError: the name stands for none of these, or for no records.
         DatasetError: a manifest cannot be read.
     """
+    if name == LOCAL and plan:
+        ceilings = Path(plan.ceilings) if plan.ceilings else None
+        return _side(name, benchmark, _planned(benchmark, plan.view(RECORDS)), ceilings)
     results = results_of(LOCAL, benchmark)
     datasets = [dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED)]
     for folder in [results] if name == LOCAL else [*datasets, Path(name)]:

@@ -293,7 +293,7 @@ def to_pdf(
     html: str,
     results: Path,
     files: Sequence[AttachedFile],
-    created: datetime,
+    created: str,
     styles: Sequence[str] = ("report.css",),
 ) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing.
@@ -302,6 +302,7 @@ def to_pdf(
     megabytes of samples takes seconds, in which another core lays out the pages.
     """
     fonts, fetcher = own_fonts(), ProjectFetcher((TEMPLATES, results))
+    at = datetime.fromisoformat(created).astimezone(UTC)
     document = HTML(string=html, base_url=f"{results.resolve().as_uri()}/", url_fetcher=fetcher)
     sheets = [CSS(filename=TEMPLATES / name, font_config=fonts) for name in styles]
     with rendering(), ThreadPoolExecutor(max_workers=1) as beside:
@@ -321,7 +322,7 @@ def to_pdf(
         attachments = [
             Attachment(
                 **{"string": file.content, "name": file.name, "description": file.name},
-                **{"relationship": file.relationship, "created": created, "modified": created},
+                **{"relationship": file.relationship, "created": at, "modified": at},
             )
             for file in files
         ]
@@ -346,8 +347,7 @@ def write_report(
     with ThreadPoolExecutor(max_workers=1) as beside:
         files = beside.submit(attached_files, config_file, results, ceilings, remarks, given)
         report = compose(config, results, ceilings, remarks)
-        created = datetime.fromisoformat(report.created).astimezone(UTC)
-        pdf = to_pdf(to_html(report), results, files.result(), created)
+        pdf = to_pdf(to_html(report), results, files.result(), report.created)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 
