@@ -58,11 +58,13 @@ def altered(data: Dataset, sweep: str, found: Sequence[Speed]) -> Dataset:
 
 def odd(data: Dataset, at: int) -> Dataset:
     """The same where Flash2's run at a length dips."""
-    runs, speeds = data.runs.copy(), data.speeds.copy()
+    runs, speeds, values = data.runs.copy(), data.speeds.copy(), data.values.copy()
+    rate = ("forward_rate", "Flash2", at)
+    values[[key[0] == "seq_len" and key[2:] == rate for key in values.index]] /= 2
     runs.loc[[k[0] == "seq_len" and k[2:] == ("Flash2", at) for k in runs.index], "odd"] = True
     of = [k[0] == "seq_len" and "Flash2" in k[4:6] and k[6] == at for k in speeds.index]
     speeds.loc[of, "odd"] = True
-    return replace(data, runs=runs, speeds=speeds)
+    return replace(data, runs=runs, speeds=speeds, values=values)
 
 
 def sure(x: float, width: float = 0.02) -> Speed:

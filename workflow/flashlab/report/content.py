@@ -272,7 +272,7 @@ class _Composer:
         chosen = maps(self.data) if is_of_many else []
         yield Section("key", [*blocks, *([] if chosen else across)])
         if chosen:
-            yield Section("overview", [*chosen, *across], says("section.overview"), "", "begin")
+            yield Section("overview", [*chosen, *across], says("section.overview"))
 
     def _lines(self) -> Iterator[Lines]:
         """A line an experiment."""

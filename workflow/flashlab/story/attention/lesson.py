@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flashlab.analysis.frames import Dataset, Sweep, number, run_keys_of
+from flashlab.analysis.frames import Dataset, Sweep, run_keys_of
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
 from flashlab.story.attention.roles import MEMORY, SAVES, TOTAL, share
@@ -23,7 +23,7 @@ def take(s: Sweep) -> Observation | None:
     """By how the lead of the one, or of the leader, changes along the sweep, and by the memory."""
     name = roles.leader(s)
     led = lead_clause(s, name) if name and roles.has_baseline(s) and not s.is_switch else None
-    if name is None or led is None or s.symbol == roles.SHARED:
+    if name is None or led is None or s.symbol == roles.SHARED or roles.is_alike(s):
         return None
     at = roles.ends(s, [name, s.data.baseline], MEMORY)
     shares = [share(s, name, end) for end in at] or [1.0, 1.0]
@@ -49,7 +49,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     found, stores = roles.change(speeds), roles.stores_scores(s.data, s.data.baseline)
     if len(speeds) < FEW:
         return "two"
-    if s.symbol == "E" and stores and roles.towards(speeds) == "shrinks":
+    if s.symbol == "E" and stores and roles.beyond(speeds.iloc[0], speeds.iloc[-1]):
         return "catch_up"
     if found in BY_CHANGE:
         return BY_CHANGE[found]
@@ -93,11 +93,15 @@ def all_missing(data: Dataset) -> list[Observation]:
 
 
 def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
-    """Clauses by implementation and status; a packed twin that fails with the other is left out."""
+    """Clauses by implementation and status; a packed twin that fails with the other is left out.
+
+    A sweep that fails as a whole at an N that is named is left out; what is wrong is by head size.
+    """
     found: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
     for s in sweeps:
         gone = dict(zip(run_keys_of(s.failed), map(str, s.failed.status), strict=True))
-        masks = {*s.variants, *(v for v, _, _ in gone)}
+        masks, dims = {*s.variants, *(v for v, _, _ in gone)}, roles.head_dims(s)
+        values = {*s.medians(TOTAL).index, *(at for _, _, at in gone)}
         for (variant, name, at), status in gone.items():
             twin = s.data.declared[name].get("packed_of")
             if twin and gone.get((variant, twin, at)) == status:
@@ -105,7 +109,12 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
             alone = len(masks) > 1 and not all((v, name, at) in gone for v in masks)
             mask = ("with" if "true" in variant else "without") if alone else "any"
             places = found.setdefault((name, status), {})
-            places.setdefault((s.symbol, mask), set()).add(at)
+            whole = s.symbol != "N" and all((variant, name, x) in gone for x in values)
+            if whole and int(s.failed.seq_len.iloc[0]) in places.get(("N", mask), ()):
+                continue
+            is_wrong = status == "incorrect" and at in dims and len({*dims.values()}) > 1
+            p, value = ("d", dims[at]) if is_wrong else (s.symbol, at)
+            places.setdefault((p, mask), set()).add(value)
     return [
         clause("gone", name=name, status=status, places=_places(places))
         for (name, status), places in found.items()
@@ -136,10 +145,7 @@ def odd(s: Sweep) -> Observation | None:
     of = [
         clause("odd_at", name=n, places=_places({(s.symbol, "any"): at})) for n, at in found.items()
     ]
-    rest = "left" if _is_left_out(s) else "kept"
-    if all(_is_alike(s, name, at) for name, at in found.items()):
-        rest = "alike"
-    return Observation("odd", s.name, {"of": of, "rest": clause(f"odd_{rest}")}, _odd_rows([s]))
+    return Observation("odd", s.name, {"of": of, "rest": _rest([s])}, _odd_rows([s]))
 
 
 def all_odd(data: Dataset) -> list[Observation]:
@@ -154,9 +160,14 @@ def all_odd(data: Dataset) -> list[Observation]:
         return []
     of = [clause("odd_at", name=n, places=_places(places)) for (n, _), places in runs.items()]
     having = [s for s in data.sweeps if roles.odd_of(s)]
-    rest = "left" if all(map(_is_left_out, having)) else "kept"
-    facts = {"of": of, "rest": clause(f"odd_{rest}")}
+    facts = {"of": of, "rest": _rest(having)}
     return [Observation("odd", None, facts, _odd_rows(having), place="notice")]
+
+
+def _rest(having: list[Sweep]) -> dict[str, Any]:
+    """What experiments with odd runs say of time: none rests on them, some do, or all are alike."""
+    rest = "left" if all(map(_is_left_out, having)) else "kept"
+    return clause(f"odd_{'alike' if all(map(roles.is_alike, having)) else rest}")
 
 
 def _is_left_out(s: Sweep) -> bool:
@@ -166,12 +177,6 @@ def _is_left_out(s: Sweep) -> bool:
         for v in s.variants
         for n in s.names
     )
-
-
-def _is_alike(s: Sweep, name: str, at: list[int]) -> bool:
-    """True if the forward of all the sweep runs at the rate of an odd one, to 15%."""
-    rate = s.medians("forward_rate")[name].dropna()
-    return bool(len(rate) > 1 and (abs(rate / number(rate, at[0]) - 1) < 0.15).all())
 
 
 def _odd_rows(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:

@@ -28,7 +28,8 @@ def _is_compared(s: Sweep) -> bool:
 
 def _told(data: Dataset) -> list[Sweep]:
     """The experiments that say what moves the lead: those with the baseline, of the usual kind."""
-    return [s for s in data.sweeps if _is_compared(s) and s.symbol != roles.SHARED]
+    usual = [s for s in data.sweeps if s.symbol != roles.SHARED and not roles.is_alike(s)]
+    return [s for s in usual if _is_compared(s)]
 
 
 def _has_several(data: Dataset) -> bool:
@@ -119,6 +120,7 @@ def answer(data: Dataset) -> Observation | None:
         over_all = {"x": number(pooled, POOLED, "x"), "verdict": verdict}
         facts["pooled"] = clause("pooled", new=names[0], **over_all)
         evidence += data.rows(pooled)
+    facts["passes"] = [int((settings(data, m).verdict == "faster").sum()) for m in PASSES.values()]
     variant = "most" if is_most else "stay" if counts["slower"] else "even"
     if counts["faster"] == len(rows):
         variant = "all"
@@ -145,16 +147,16 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     of = sum(wins.values())
     if of < 2:
         return facts
-    best, own = max(wins, key=lambda name: wins[name]), None
+    best, own, rest = max(wins, key=lambda name: wins[name]), None, None
     if tuned_on := data.declared[best].get("tuned_on"):
         tuned = "here" if {*map(str, data.runs.device_name)} <= {*tuned_on} else "else"
         others = _wins(data, without=[n for n in data.declared if data.declared[n].get("tuned_on")])
         second = max(others, key=lambda name: others[name], default=None)
         count, all_ = others.get(str(second), 0), sum(others.values())
         rest = clause("without", name=second, count=count, of=all_) if second else None
-        own = clause("own", tuned=tuned, rest=rest)
-    word_ = "all" if wins[best] == of else "some"
-    facts["wins"] = clause("wins", name=best, count=wins[best], of=of, word=word_, own=own)
+        own = clause("own", tuned=tuned)
+    won = {"count": wins[best], "of": of, "word": "all" if wins[best] == of else "some"}
+    facts["wins"] = clause("wins", name=best, **won, own=own, rest=rest)
     return facts
 
 
@@ -214,9 +216,6 @@ def decides(data: Dataset) -> Observation | None:
 
 # The conclusion
 
-SORTS, PLAIN = ("scores", "work", "alike"), ("widen", "narrow", "keep")
-"""What a parameter does to the lead: by what it adds to scores and work, or plainly."""
-
 
 def conclusion(data: Dataset) -> list[Observation]:
     """Why it wins, what widens and narrows the lead, the passes, the cost, what to choose."""
@@ -245,42 +244,28 @@ def _mechanism(data: Dataset) -> Observation | None:
 
 
 def _changes(data: Dataset) -> Observation | None:
-    """Which parameters widen the lead of the one (or the leader), narrow it, or leave it.
-
-    Where the baseline stores the scores, by what a parameter adds: heads, or a mask, scores or work
-    on them; E work for each score; N and B both alike.
-    """
+    """Which parameters widen the lead of the one (or the leader), narrow it, or leave it."""
     found: dict[str, list[dict[str, Any]]] = {}
     rows: dict[str, pd.DataFrame] = {}
-    for s, name, speeds in _leads(data):
-        what = "mask" if s.is_switch else s.symbol
-        moved = "grows" if s.is_switch else roles.towards(speeds)
-        turns = not s.is_switch and roles.change(speeds) in ("peaks", "dips")
-        if turns or moved is None or what in rows or not {*speeds.verdict} <= {"faster"}:
-            continue
+    told = [("mask" if s.is_switch else s.symbol, s, n, each) for s, n, each in _leads(data)]
+    for what, s, name, speeds in told:
+        same = [each for p, _, _, each in told if p == what]
+        moves = {"grows" if s.is_switch else roles.towards(each) for each in same}
+        moved = moves.pop()
+        if moves or moved is None or what in rows or not {*speeds.verdict} <= {"faster"}:
+            continue  # or experiments on the same parameter disagree
         rows[what] = speeds
         ends = speeds.iloc[[0, -1]]
         part = clause("change_mask" if s.is_switch else "change", p=s.symbol, ends=[*ends.x])
         part |= {"name": name, "experiment": s.name, "at": [*map(int, ends.index)]}
-        found.setdefault(_sort_of(data, what, moved), []).append(part)
+        found.setdefault(moved, []).append(part)
     if not found:
         return None
-    parts = [
-        clause("changes_plain" if kind in PLAIN else f"changes_{kind}", word=kind, of=found[kind])
-        for kind in (*SORTS, *PLAIN)
-        if kind in found
-    ]
+    known = [each for each in ("grows", "shrinks", "keeps") if each in found]
+    parts = [clause(f"changes_{each}", of=found[each]) for each in known]
     of = "several" if _has_several(data) else "one"
     facts = {"parts": parts, "lead": clause("the_lead", of=of, base=data.baseline)}
     return _concluded("changes", facts, data.rows(*rows.values()))
-
-
-def _sort_of(data: Dataset, what: str, moved: str) -> str:
-    """What a parameter does to the lead, and by what: one of `SORTS` or `PLAIN`."""
-    plain = {"grows": "widen", "shrinks": "narrow", "keeps": "keep"}[moved]
-    by = {("mask", "grows"): "scores", ("H", "grows"): "scores", ("E", "shrinks"): "work"}
-    by |= {("N", "keeps"): "alike", ("B", "keeps"): "alike"}
-    return by.get((what, moved), plain) if roles.stores_scores(data, data.baseline) else plain
 
 
 def _passes(data: Dataset) -> Observation | None:

@@ -98,6 +98,13 @@ def odd_at(s: Sweep) -> list[int]:
     return sorted({at for values in odd_of(s).values() for at in values})
 
 
+def is_alike(s: Sweep) -> bool:
+    """True if the forwards of all the sweep run at the rate of its odd ones, to 15%."""
+    rates = [(s.medians("forward_rate")[name].dropna(), at[0]) for name, at in odd_of(s).items()]
+    near = [len(r) > 1 and (abs(r / number(r, at) - 1) < 0.15).all() for r, at in rates]
+    return bool(near) and all(near)
+
+
 def usual(s: Sweep, names: Iterable[str], at: Iterable[int]) -> list[str]:
     """Those without an odd run at any of these values."""
     places, odd = {*at}, odd_of(s)
@@ -160,23 +167,14 @@ def change(speeds: pd.DataFrame) -> str:
         return "dips"
     if max(high) / min(low) <= margins(3):
         return "hardly" if low[-1] > high[0] or low[0] > high[-1] else "constant"
-    return _of_ends(known) or "open"
-
-
-def _of_ends(known: pd.DataFrame) -> str | None:
     first, last = known.iloc[0], known.iloc[-1]
-    return "grows" if beyond(last, first) else "shrinks" if beyond(first, last) else None
+    return "grows" if beyond(last, first) else "shrinks" if beyond(first, last) else "open"
 
 
 def towards(speeds: pd.DataFrame) -> str | None:
-    """Where a lead goes from the first value to the last: ``grows``, ``shrinks``, ``keeps``.
-
-    None where it is not shown.
-    """
-    known = speeds.dropna(subset=["low", "high"])
-    if change(speeds) in ("constant", "hardly"):
-        return "keeps"
-    return _of_ends(known) if len(known) > 1 else None
+    """Where a lead goes: ``grows``, ``shrinks``, ``keeps``; None if it turns, or that is open."""
+    found = {"constant": "keeps", "hardly": "keeps"}.get(change(speeds), change(speeds))
+    return found if found in ("grows", "shrinks", "keeps") else None
 
 
 def leaders(s: Sweep, variant: str = "") -> dict[int, str]:
