@@ -1,4 +1,4 @@
-"""Copies are found, and independent measurements are not accused: of whom each one is told."""
+"""What a class shows: copies, of whom each one is told, and what is far from it; nobody else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import CAUSAL, LONG, graded, measured_again, noise, records, write_class
+from grading.conftest import (
+    CAUSAL,
+    LONG,
+    Change,
+    graded,
+    measured_again,
+    noise,
+    records,
+    rescaled,
+    write_class,
+)
 from planted.classes import H200, MEMORY, PASSES
+from planted.course import course_result, write_results
 
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.results import Result
 from flashlab_grading.copies import clock_step
 
@@ -233,3 +246,89 @@ def test_machines_that_agree_closely_are_accused_of_nothing(
         again = partial(random.Random(100 + seed).lognormvariate, 0, scatter)
         own.measured(again).write(tmp_path / f"u{seed}")
     assert {x.verdict for x in graded(tmp_path).all_lines if x.check == "copies"} == {"pass"}
+
+
+# Honest measurements, and what is far from the class
+
+
+def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path: Path) -> None:
+    """One time in fifty takes three times as long."""
+    for seed in range(12):
+        factors = random.Random(7 + seed).choices((3.0, 1.0), (0.02, 0.98), k=100)
+        own = measured_again(sound, seed).measured(iter(factors).__next__)
+        own.write(tmp_path / f"s{seed:02}")
+    found = graded(tmp_path)
+    assert found.fails() == {} and {line.check for line in found.lines("warn")} == {"plausibility"}
+
+
+def test_another_device_than_the_classs_is_not_taken_in_silence(sound: Any, tmp_path: Path) -> None:
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path, "NVIDIA GeForce RTX 3070")
+    assert [line.code for line in found.alarms()] == ["form.other_device"]
+    assert graded(tmp_path, "H200").alarms() == []
+
+
+def test_a_whole_recorded_dataset_raises_no_alarm(tmp_path: Path) -> None:
+    """Seven implementations, two protocols, runs out of memory: records with all their samples."""
+    tmp_path.joinpath("ann").mkdir()
+    for path in H200.joinpath("records").iterdir():  # not as it was shipped
+        tmp_path.joinpath("ann", path.name).write_text(path.read_text() + "\n")
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert "form.not_measured" in {line.code for line in found.lines("pass")}
+
+
+FLASH2_MS = {
+    "bs16": (16, 0.67, 2.23), "bs32": (32, 3.13, 4.39), "ed2048": (32, 2.97, 4.39),
+    "nh32": (32, 3.07, 4.40), "sl512": (32, 3.11, 4.39), "bs64": (64, 3.04, 8.25),
+}  # fmt: skip
+"""Batch size, forward and backward time of a result that was published; the run of a batch of 32
+is in four of its sweeps."""
+
+
+@pytest.mark.parametrize(("backward", "told"), [(8.25, []), (4.3, ["bs32", "nh32", "sl512"])])
+def test_twice_the_work_in_less_time_is_a_warning_if_both_passes_say_so(
+    backward: float, told: list[str], tmp_path: Path
+) -> None:
+    results = {}
+    for name, (batch_size, *both) in {**FLASH2_MS, "bs64": (64, 3.04, backward)}.items():
+        shape = Shape(batch_size, 512, 32, 2048, True)
+        memory = costs.flash2_peak_memory(shape) / costs.MIB
+        document = course_result(shape, *(time / 1e3 for time in both), memory)
+        results[f"{name}.json"] = ("Flash2", shape, document)
+    write_results(tmp_path / "ann", results, "NVIDIA GeForce RTX 3070")
+    lines = [line for line in graded(tmp_path).lines("warn") if line.check == "plausibility"]
+    assert [line.file.removesuffix(".json") for line in lines] == told
+    assert {line.params["other"] for line in lines} <= {"bs64.json"}
+
+
+BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
+AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
+    # With no neighbour above.
+    "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
+    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.class"),
+    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.class"),
+    "milliseconds": (rescaled(by=1000), "plausibility.level"),
+    "a slow pass": (rescaled(LONG, by=3, names=["forward"]), ""),  # as another process makes it
+}
+
+
+@pytest.mark.parametrize("altered", AGAINST_THE_CLASS)
+def test_what_is_far_from_the_class_is_a_warning(altered: str, sound: Any, tmp_path: Path) -> None:
+    change, code = AGAINST_THE_CLASS[altered]
+    write_class(tmp_path, sound, 6, lambda own, seed: change(own) if seed == 3 else None)
+    found = graded(tmp_path)
+    assert found.fails() == {} and code in {"", *(line.code for line in found.lines("warn"))}
+    assert {line.submission for line in found.lines("warn")} == ({"s03"} if code else set())
+
+
+def test_other_gpus_in_the_class_are_no_measure(sound: Any, tmp_path: Path) -> None:
+    """Six of one GPU and two of another, which is slower in one of the implementations."""
+
+    def exchange(own: Any, seed: int) -> None:
+        for name in own.documents if seed > 5 else ():
+            own.rows[name][-1] = "NVIDIA H100 80GB HBM3"
+            own.rescale(name, 3.0 if "pytorch" in name else 1.1)
+
+    write_class(tmp_path, sound, 8, exchange)
+    assert graded(tmp_path).alarms() == []

@@ -1,7 +1,8 @@
-"""Submissions that mean harm: a bad file is a line, nothing is written, the rest is graded."""
+"""Submissions that mean harm, of which a bad file is a line; and what is measured again."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ import signal
 import stat
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,19 @@ from typing import Any
 import pytest
 from grading.conftest import FLASH, graded
 from planted.course import write_rows
+from planted.records import record_of
 
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.config import ConfigError, read_layer, resolve_config
+from flashlab.files import read_json
+from flashlab.lab5.results import Result
+from flashlab.records import Record, write_record
 from flashlab.untrusted import MAX_FILE_BYTES
 from flashlab_grading import submissions as grade
-from flashlab_grading.submissions import LimitError, check_apart
+from flashlab_grading.checks import check_reproduction
+from flashlab_grading.submissions import LimitError, check_apart, measured_of, new_order
 
 Put = Callable[[Path], object]
 """Puts a file at a path."""
@@ -198,3 +208,99 @@ def test_a_file_that_changes_or_becomes_a_link_is_not_believed(
 
     monkeypatch.setattr("flashlab.untrusted.os.open", swap_and_open)
     assert graded(tmp_path / "class").fails()["form", target.name] == "form.unreadable"
+
+
+# What is measured again, and how it compares
+
+
+HERE = "NVIDIA GeForce RTX 3070"
+SHAPE = Shape(4, 256, 8, 512, True)
+
+
+def result(implementation: str, seconds: float, device: str | None = HERE, n: int = 256) -> Result:
+    said = {"implementation": implementation, **Shape(4, n, 8, 512, True).parameters}
+    said |= {"device": device} if device else {}
+    times = {"forward": seconds, "backward": 2 * seconds, "forward_backward": 3 * seconds}
+    return Result(f"{implementation}-{n}.json", "", "", said, seconds=times, rates=times)
+
+
+def measured(seconds: float, status: str, warning: str) -> Record:
+    times = {"forward": [seconds] * 12, "backward": [2 * seconds] * 12}
+    run, codes = attention_run("Flash2", SHAPE, "float16", "cuda"), [{"code": warning}]
+    return record_of(run, status, **times, warnings=codes if warning else [])
+
+
+with Path(__file__).with_name("compared.csv").open(encoding="utf-8") as file:
+    COMPARED = {each["case"]: each for each in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("case", COMPARED)
+def test_on_the_same_device_times_agree_within_a_quarter(case: str, tmp_path: Path) -> None:
+    of, again = COMPARED[case], {}
+    handed = result(of["implementation"], float(of["seconds"]), of["device"])
+    if of["measured"]:  # as the order names it
+        record = measured(float(of["measured"]), of["status"], of["warning"])
+        write_record(tmp_path / "r.json", record)
+        again = measured_of({"orders": {tmp_path / "r.json": {"run": record.run.to_json()}}})
+    (line,) = check_reproduction([handed], again, HERE)
+    assert f"{line.verdict} {line.code.removeprefix('reproduction.')}" == of["said"]
+
+
+MANY = [result("Flash2", 0.01, n=n) for n in range(64, 64 * 40, 64)]
+
+
+def sample(accused: Sequence[Result], others: Iterable[Result], count: int, seed: int) -> Any:
+    """The runs that are chosen."""
+    every = [*((True, own) for own in accused), *((False, own) for own in others)]
+    return grade.choose(every, HERE, count, seed)
+
+
+def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
+    first = sample([], MANY, 5, 1)
+    assert len(first) == 5
+    assert sample([], reversed(MANY), 5, 1) == first != sample([], MANY, 5, 2)
+
+
+def test_launches_unknown_kernels_and_other_devices_are_not_sampled() -> None:
+    results = [result("Flash2", 1e-5, n=64), result("Flash2", 0.01), result("Mystery", 0.01)]
+    results += [result("Pytorch", 0.01, device) for device in ("NVIDIA H200", None)]
+    assert sample(results, results, 9, 0) == [("Flash2", SHAPE)]
+
+
+def test_accused_submissions_are_sampled_first_and_the_others_by_the_seed() -> None:
+    accused = [result("Flash2", 0.01, n=n) for n in (320, 640)]
+    chosen = [sample(accused, MANY, 3, seed) for seed in range(9)]
+    assert all({shape.seq_len for _, shape in own[:2]} == {320, 640} for own in chosen)
+    assert len({third for *_, third in chosen}) > 1
+
+
+# The order
+
+
+def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = resolve_config([read_layer(root / "tests" / "tiny.yaml")], find_implementations())
+    monkeypatch.chdir(tmp_path)
+    Path("lab5.pdf").touch()
+    ordered = new_order({**config, "pdf": "lab5.pdf"}, Path())
+    assert (ordered["pdf"], ordered["orders"]) == ("lab5.pdf", {})
+    assert read_json(grade.ORDER) == ordered
+
+
+def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
+    here, report = str(tmp_path / "class"), tmp_path / "lab5.pdf"
+    Path(here).mkdir()
+    report.touch()
+    for order, said in (
+        ({"reproduce": 5}, r"reproduce: it measures runs of submissions=DIR"),
+        ({"submissions": here, "reproduce": 1, "dataset": "h200"}, "on this machine: give it"),
+        ({"submissions": f"{here}/gone"}, "there is no folder"),
+        ({"pdf": f"{here}/gone.pdf"}, "there is no file"),
+        ({"pdf": str(report), "submissions": here}, "give either"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            new_order(order, tmp_path)
+    with pytest.raises(ConfigError, match="has no subfolders"):
+        grade.find_submissions(here)
+    assert sorted(tmp_path.iterdir()) == [Path(here), report]

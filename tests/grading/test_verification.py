@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import itertools
@@ -237,33 +238,13 @@ def number_twice(content: bytes) -> bytes:
     return plain[: head.start(2)] + head[1].rjust(len(head[2])) + plain[head.end(2) :]
 
 
-PAGE, FILE, SCRIPT = "Pages Kids 0", "Names EmbeddedFiles Names 1", "<</S/JavaScript/JS(x())>>"
-NOTE, UNREADABLE = "(Annots", "it cannot be read as a PDF"
+PAGE, UNREADABLE = "Pages Kids 0", "it cannot be read as a PDF"
 SET = {
-    (PAGE, "/MediaBox [0 0 30000 30000]"): "page 1: it is 30000",
-    (PAGE, "/UserUnit 3"): "page 1: it is added (UserUnit)",
-    ("Pages", "/Rotate 180"): "page 1: it is added (Rotate)",
-    (f"{PAGE} Resources", "/ExtGState <<>>"): "page 1: ",
-    (PAGE, "/Annots [<</Subtype/FreeText/Contents(99x)>>]"): NOTE,
-    (PAGE, "/Annots [<</Subtype/Link/A<</S/URI/URI(http://x)>> >>]"): NOTE,
-    (PAGE, f"/Annots [<</Subtype/Link/A{SCRIPT}>>]"): NOTE,
-    (PAGE, "/Annots [<</Subtype/Popup/Open true>>]"): NOTE,
-    ("", "/AcroForm <</Fields[]/XFA()>>"): "the document: it is added (AcroForm)",
-    ("", "/OCProperties <</OCGs[]/D<<>> >>"): "the document: it is added (OCProp",
-    (PAGE, f"/AA <</O {SCRIPT}>>"): "page 1: it is added (AA)",
-    ("", f"/AA <</WP {SCRIPT}>>"): "the document: it is added (AA)",
-    ("", f"/OpenAction {SCRIPT}"): "the document: it is added (OpenAction)",
-    ("Names", f"/JavaScript <</Names[(x){SCRIPT}]>>"): "it is added (Names JavaScript)",
-    ("Outlines First", "/Title (99x)"): "the document: it is “99x”",
-    ("Names Dests", "/Names []"): "it is a list of 0, and the data give a list of",
-    ("", "/PageLabels <</Nums[0<</S/r>>]>>"): "it is added (PageLabels)",
-    ("ViewerPreferences", "/HideToolbar true"): "it is added (ViewerPreferences HideToolbar)",
-    ("", "/URI <</Base(http://x)>>"): "it is added (URI)",
-    ("", "/Lang /en"): "it is /en, and the data give “en” (Lang)",
-    ("StructTreeRoot K 0", "/ActualText (99x)"): "it is added (StructTreeRoot K 1 ActualText)",
-    ("MarkInfo", "/Marked 1"): "it is 1, and the data give True (MarkInfo Marked)",
-    (FILE, "/UF (x.exe)"): "it is “x.exe”",
-    (f"{FILE} EF", "/UF <<>>"): "it is added (EF UF)",
+    tuple(keys): said
+    for *keys, said in csv.reader(Path(__file__).with_name("altered.csv").open(encoding="utf-8"))
+    if said != "said"
+}
+SET |= {
     ("", f"/Deep {'[' * 400}{']' * 400}"): "it is added (Deep)",
     ("", f"/Long [{'0 ' * 200_000}]"): "it is added (Long)",
 }
@@ -351,13 +332,12 @@ def test_what_readers_show_otherwise_than_qpdf_reads_it_is_found(
 
 def test_what_is_attached_otherwise_is_found_by_the_records(files: Files, verify: Verified) -> None:
     metrics = re.sub(rb",0\.", b",9.", files["seq_len-metrics.csv"], count=1)
-    other: list[tuple[str, bytes | None, str]] = [
+    for name, content, words in (
         ("seq_len-metrics.csv", metrics, "its bytes differ (EF F)"),
         ("observations.json", files["observations.json"] + b"\n", "its bytes differ (EF F)"),
         ("extra.exe", b"MZ", "it is added"),
         ("seq_len-samples.csv", None, "it is missing"),
-    ]
-    for name, content, words in other:
+    ):
         status, said = verify(files=with_manifest({**files, name: content}))
         assert status == 1 and f"difference: attachment {name}: {words}" in said
 
@@ -367,12 +347,11 @@ def test_a_sample_changed_is_found_by_tables_and_pages_and_all_data_made_anew_by
 ) -> None:
     altered = with_manifest({**files, "records.jsonl.gz": packed(measured(factor=2))})
     status, said = verify(files=altered)
-    page, *others = differences(said)
+    page = differences(said)[0]
     assert status == 1 and ": it says “" in page and page.startswith("difference: page 1: ")
-    assert any("seq_len-samples.csv: its bytes differ" in line for line in others)
+    assert "seq_len-samples.csv: its bytes differ" in said
     status, said = verify(files=attachments_of(rebuilt(altered, tmp_path)))
-    assert status == 1 and differences(said)[0] == page
-    assert not any("its bytes differ (EF" in line for line in differences(said))
+    assert (status, differences(said)[0], "its bytes differ (EF" in said) == (1, page, False)
 
 
 def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_path: Path) -> None:
@@ -437,5 +416,5 @@ def test_invented_data_that_were_rendered_agree_and_cannot_have_been_measured(
     invented = with_manifest({**files, "records.jsonl.gz": packed(measured(spread=0))})
     status, said = verify(rebuilt(invented, tmp_path))
     assert status == 1 and "file, byte for byte; but no measurement gives its data" in said
-    assert "data: no measurement gives these records" in said
-    assert "all samples in the record are equal" in said
+    for words in ("data: no measurement gives these records", "samples in the record are equal"):
+        assert words in said

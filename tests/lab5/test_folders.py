@@ -7,6 +7,7 @@ import io
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,7 @@ STUDENTS = lab(
 """As a student hands in: four sweeps of three values, with the base point measured in each."""
 
 
-def short(one: Measured) -> str:
-    return SCHEMES["the swept one"](0, one)
-
-
+short = partial(SCHEMES["the swept one"], 0)
 FILES = {short(one): one for one in STUDENTS}
 
 
@@ -182,7 +180,7 @@ def test_flash2_with_and_without_a_mask_are_asked_about_where_both_are_possible(
 
 def test_a_question_lists_five_files_and_a_count(tmp_path: Path) -> None:
     shapes = [Shape(12, 256 * n, 20, 1280, True) for n in range(1, 25)]  # no default of the script
-    files = {f"{i}.json": result_of(FLASH2, shape, 1e-3, 2e-3) for i, shape in enumerate(shapes)}
+    files = {f"{s.seq_len}.json": result_of(FLASH2, s, 1e-3, 2e-3) for s in shapes}
     assert " and 19 more are cannot be told" in str(asked(write(tmp_path, files)))
 
 
@@ -269,11 +267,10 @@ def test_every_run_of_a_grid_is_kept_and_out_of_memory_is_a_result(tmp_path: Pat
     folder = write(tmp_path, documents(files))
     write_rows(folder, [row_of("oom", *one.option, "Tesla T4") for one in failed])
     entries, _ = import_plan(folder, KNOWN)
-    assert len(entries) == 88
-    assert all(entry["file"] for entry in entries)
-    out = {e["file"]: e for e in entries if e["status"] == "oom"}
+    out = runs_of([e for e in entries if e["status"] == "oom"])
+    assert (len(entries), all(entry["file"] for entry in entries)) == (88, True)
     assert out.keys() == {f"runs.csv/{line}" for line in range(2, 6)}
-    assert {runs_of([e])[n] for n, e in out.items()} == {one.option for one in failed}
+    assert {*out.values()} == {one.option for one in failed}
     assert len(swept(folder)["seq_len"]["seq_len"]) == 3
 
 
@@ -317,9 +314,8 @@ def test_flash1_is_left_out_and_said(tmp_path: Path) -> None:
     entries, notices = import_plan(write(tmp_path, files), KNOWN)
     assert len(entries) == len(STUDENTS)
     assert any("bs16_flash1.json: It is of Flash1" in notice for notice in notices)
-    assert ("bs16_flash1.json", "form.unknown_kernel") in {
-        (r["file"], r["code"]) for entry in entries for r in entry["remarks"]
-    }
+    remarks = {(r["file"], r["code"]) for entry in entries for r in entry["remarks"]}
+    assert ("bs16_flash1.json", "form.unknown_kernel") in remarks
 
 
 def test_results_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:

@@ -117,9 +117,9 @@ class Handed:
         return {**record.to_json()["record"], **more}
 
     def write(self, folder: Path) -> Path:
-        folder.mkdir(parents=True)
-        for name, document in self.documents.items():
-            folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
+        for path, document in ((folder / name, self.documents[name]) for name in self.documents):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(document), encoding="utf-8")
         if self.rows is not None:
             write_rows(folder, [*self.rows.values()])
         return folder
