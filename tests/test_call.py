@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from planted.calls import another_call
 
 from flashlab.benchmarks import registry
@@ -19,6 +20,7 @@ from flashlab.plan import call
 from flashlab.plan.call import HOLDER, CallError, asked_benchmark, hold_folder
 from flashlab.plan.plan_files import write_views
 
+CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 LOCK = Path(".snakemake", "locks", "0.output.lock")
 
 
@@ -72,6 +74,19 @@ def test_a_call_is_about_the_one_benchmark_whose_files_it_names(
     else:
         with pytest.raises(ConfigError, match=expected):
             asked_benchmark(arguments.split(), layers)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        *(("./report/compare.html", r"compare=\[NAME,NAME\]"), ("verify", "pdf=PATH")),
+        *(("report/grades.csv", "submissions=DIR"), ("freeze", "name=NAME")),
+    ],
+)
+def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str, said: str) -> None:
+    base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
+    with pytest.raises(CallError, match=said):
+        call.begin(base, [], ["--cores", "1", target], dry=True)
 
 
 # One call at a time
