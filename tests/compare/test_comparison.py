@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 from compare.recordings import Recording, changed, compared_of, record, runs
 
-from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.compare.comparison import compare_ceilings, to_json
 from flashlab.compare.report import as_text, report_of
 from flashlab.records import Record
+from flashlab.statistics import estimate_median
 from flashlab.story.compare import Compared
 
 
@@ -123,20 +124,30 @@ def test_circumstances_are_of_what_is_compared_and_tell_what_of_a_protocol_diffe
     assert {r["field"] for r in rows if r["verdict"] == "unstated"} == {"driver"}
 
 
-def test_the_ceilings_of_both_devices_stand_beside_each_other() -> None:
-    both = []
-    for seconds in (2e-3, 1e-3):
-        calls = {"time(s)": seconds, "samples": [seconds] * 30}
-        product = {"float16": {**calls, "size": 1000}}
-        about = {"device": "cuda", "environment": {}, "matrix_product": product}
-        both.append(read_ceilings({**about, "copy": {**calls, "bytes": 10**9}}))
-    found = compare_ceilings(both, {"float16"})
-    near = pytest.approx
-    steady = {"sustained": [None, None]}
-    assert found == [
-        {"what": "copy", "one": near(1000), "other": near(2000), **steady},
-        {"what": "float16", "one": near(1), "other": near(2), **steady},
-    ]
+def ceilings(milliseconds: float, falls: float | None = None) -> Ceilings:
+    """Of a device that multiplies 10⁹ operations, or copies as many bytes, in so long a call."""
+    times = (each and estimate_median([each] * 30) for each in (milliseconds, falls))
+    of = Ceiling(1e9, *times)
+    return Ceilings("Abacus", {"float16": of}, of)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "rates", "sustained"),
+    [
+        ((2.0,), (1.0,), (500, 1000), [None, None]),
+        ((2.0, 2.5), (1.0, 1.25), (500, 1000), [400, 800]),
+        ((2.0, 2.5), (2.4,), (400, 1000 / 2.4), [None, None]),  # hot from the first call on
+    ],
+)
+def test_rates_of_one_state_stand_beside_each_other(
+    one: Any, other: Any, rates: tuple[float, float], sustained: list[float | None]
+) -> None:
+    both = [ceilings(*one), ceilings(*other)]
+    copy, product = compare_ceilings(both, {"float16"})
+    assert (copy["one"], copy["other"]) == pytest.approx(rates)
+    assert copy["sustained"] == pytest.approx(sustained)
+    assert (copy["what"], product["what"]) == ("copy", "float16")
+    assert product["one"] == pytest.approx(copy["one"] / 1000)  # TFLOP/s, not GB/s
     assert compare_ceilings([both[0], None], {"float16"}) == []
 
 

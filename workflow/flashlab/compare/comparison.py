@@ -188,17 +188,22 @@ def _circumstances(sides: Sequence[_Read]) -> list[dict[str, Any]]:
 
 
 def compare_ceilings(both: Sequence[Ceilings | None], dtypes: set[str]) -> list[dict[str, Any]]:
-    """The rates that both devices were measured to reach at first.
+    """The rates that both devices were measured to reach at first, or that both sustain.
 
     `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s; `sustained`
-    are the rates after they fell, None where they did not. Empty where a side has none.
+    are the rates after both fell. Where one fell alone the other may have been hot from the first
+    call on: then `one` and `other` are what each sustains. Empty where a side has none.
     """
     rates, found = [{COPY: each.copy, **each.matrix} for each in both if each], []
     for what in (COPY, *sorted(dtypes)):
         unit, of = 1e9 if what == COPY else 1e12, [each[what] for each in rates if what in each]
         if len(of) == 2:
-            one, other = (each.rate / unit for each in of)
             falls = [each.sustained_rate and each.sustained_rate / unit for each in of]
+            first = [each.rate / unit for each in of]
+            if None in falls:
+                first = [fall or rate for fall, rate in zip(falls, first, strict=True)]
+                falls = [None, None]
+            one, other = first
             found.append({"what": what, "one": one, "other": other, "sustained": falls})
     return found
 

@@ -90,7 +90,7 @@ def settings(c: Compared) -> Table:
         found = [known.get((name, shape, metric.name)) for metric in c.times]
         if all(row is None for row in found):
             return Markup("×" if (name, shape) in ended else "")
-        return Markup(" / ").join(map(_speed, found))
+        return Markup("/").join(map(_speed, found))
 
     by = "seq_len" if "seq_len" in c.single else "shape"
     shapes = c.single.sort_values(by, kind="stable")["shape"].unique()
@@ -118,7 +118,8 @@ def machines(c: Compared) -> Table:
         )
         quotient = f"×{times(rate['other'] / rate['one'])}"
         rows.append([_says(c, key, dtype=rate["what"]), *values, quotient])
-    legend = [_says(c, "ceilings.note")] if c.about["ceilings"] else []
+    falls = any(any(rate["sustained"]) for rate in c.about["ceilings"])
+    legend = [_says(c, "ceilings.note")] if falls else []
     heads: list[Words] = [_says(c, "column.field"), *c.names, ""]
     return Table(heads, [*map(Row, rows)], text=3, legend=legend, kind="facts")
 
