@@ -112,9 +112,9 @@ def check(
     left = [*cases]
     while left:
         with tempfile.NamedTemporaryFile() as trace:
-            given = [(dtype, asdict(shape)) for dtype, shape in left]
-            arguments = [str(kernel), benchmark.name, device, trace.name, given]
-            child = Child("flashlab.checking.worker:follow", arguments, variables)
+            given = [str(kernel), benchmark.name, device, trace.name]
+            sizes = [(dtype, asdict(shape)) for dtype, shape in left]
+            child = Child("flashlab.checking.worker:follow", [*given, sizes], variables)
             try:
                 for name, seconds in (("torch", START_SECONDS), (kernel, timeout_s)):
                     if failed := _answer(child, seconds, trace.name, kernel):
@@ -168,15 +168,6 @@ def _cases(
     return [*dict.fromkeys(itertools.product(dtypes or grid_dtypes, every))]
 
 
-def _row(case: Case, outcome: Outcome) -> list[str]:
-    """The cells of a case."""
-    errors = (outcome.get("errors", {}).get(name) for name in ("out", "dqkv"))
-    cells = ["–" if error is None else f"{error:.1e}" for error in errors]
-    cells.append(f"{outcome['tolerance']:.0e}" if "tolerance" in outcome else "–")
-    message = f": {outcome['message']}" if outcome["message"] else ""
-    return [case[0], shape_text(case[1]), *cells, outcome["status"] + message]
-
-
 def check_kernel(
     name: str, shapes: Sequence[str], dtypes: Sequence[str], timeout_s: float, fail_fast: bool
 ) -> int:
@@ -199,12 +190,16 @@ def check_kernel(
         print(f"{kernel} on {identified(device, variables)['device_name']}, against float64")
         print(line("dtype", "shape", "out", "dqkv", "tolerance", "status"), flush=True)
         with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
-            for case, outcome in outcomes:
-                dtype, text, *_ = row = _row(case, outcome)
-                print(line(*row), flush=True)
+            for (dtype, shape), outcome in outcomes:
+                text, status = shape_text(shape), outcome["status"]
+                errors = [outcome.get("errors", {}).get(name) for name in ("out", "dqkv")]
+                cells = ["–" if error is None else f"{error:.1e}" for error in errors]
+                cells.append(f"{outcome['tolerance']:.0e}" if "tolerance" in outcome else "–")
+                said = f"{status}: {outcome['message']}".removesuffix(": ")
+                print(line(dtype, text, *cells, said), flush=True)
                 if not traceback and (traceback := outcome.get("traceback", "")):
                     print(textwrap.indent(traceback, "    "), flush=True)
-                statuses[status := outcome["status"]] += 1
+                statuses[status] += 1
                 failed += [] if status in PASSED else [f"failed: {dtype} {text}: {status}"]
                 if failed and fail_fast:
                     break

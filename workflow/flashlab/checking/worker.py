@@ -114,8 +114,8 @@ def follow(
         except BaseException as error:
             return send(channel, {"message": "", "traceback": _kernel_traceback(error, file)})
         if not callable(getattr(kernel, "attention", None)):
-            needed = find_benchmark(name).entry_point
-            return send(channel, {"message": f"it has no function {needed}"})
+            lacking = f"it has no function {find_benchmark(name).entry_point}"
+            return send(channel, {"message": lacking})
         send(channel, {})
         is_step = name == "ladder"
         for dtype, sizes in cases:
