@@ -27,7 +27,6 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import KERNELS
 from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
-from flashlab.records import Record
 from flashlab.runs import Run
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ NEEDED_BYTES = 8 * 2**30
 
 SLOWEST = """
     grades slurm texts flashlab_hopper datasets reruns changes kills render page walks verification
-    supervise bench check ladder placement noise copies forks project run
+    supervise bench check ladder copies forks project run
 """
 """The files that take longest, without `test_` and `pipeline_`. The second to fourth need no
 finished folder: while one of the workers makes it, the others need not wait."""
@@ -156,14 +155,6 @@ def run(shape: Shape) -> Run:
     return attention_run("Flash2", shape, "float32", "cpu")
 
 
-@pytest.fixture(scope="session")
-def record_of() -> Callable[..., Record]:
-    """Builds the record of a run (`planted.records.record_of`)."""
-    from planted import records  # what it imports is not for the process that only waits
-
-    return records.record_of
-
-
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
@@ -203,22 +194,6 @@ def elsewhere(home: Path, package: Path) -> dict[str, str]:
         **{"TZ": "Asia/Taipei", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "PYTHONHASHSEED": "12345"},
         **{"HOME": str(home), "PYTHONPATH": str(package)},
     }
-
-
-@pytest.fixture(scope="session")
-def squeezed() -> Callable[[str], str]:
-    """`pdf.squeezed`."""
-    import pdf  # of packages that a GPU host may lack
-
-    return pdf.squeezed
-
-
-@pytest.fixture(scope="session")
-def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
-    """The text of a PDF, in reading order, squeezed."""
-    import pdf
-
-    return lambda path: squeezed("".join(pdf.pages(path)))
 
 
 @pytest.fixture

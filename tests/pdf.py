@@ -19,6 +19,11 @@ def squeezed(text: str) -> str:
     return re.sub("[\\s\u00ad\ufffe-]", "", text)
 
 
+def text_of(pdf: Path) -> str:
+    """All of its text, in reading order, squeezed."""
+    return squeezed("".join(pages(pdf)))
+
+
 def is_cut_off(page: pdfium.PdfPage) -> bool:
     """True if any character reaches beyond a side."""
     text, width = page.get_textpage(), page.get_width()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pdf import squeezed, text_of
 from planted.course import result_of, write_results
 from planted.project import ROOT, TEMPLATE
 
@@ -50,9 +51,7 @@ def test_a_dataset_is_compared_with_what_is_measured_here(frozen: Any) -> None:
     assert "Nothing to be done" in again.stdout
 
 
-def test_the_report_follows_the_dataset_there_and_back_and_needs_no_torch(
-    frozen: Any, text_of: Callable[[Path], str]
-) -> None:
+def test_the_report_follows_the_dataset_there_and_back_and_needs_no_torch(frozen: Any) -> None:
     assert "measuredonthismachine" in text_of(frozen.pdf)
     before = frozen.pdf.read_bytes()
     torch = frozen.folder / "workflow" / "torch.py"  # found before the real one
@@ -100,7 +99,7 @@ def write_students_folder(folder: Path) -> None:
 
 @pytest.mark.scheduled  # on less: the next test, and tests/lab5
 def test_a_students_folder_alone_becomes_the_labs_report_whatever_its_files_are_called(
-    project: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+    project: Any,
 ) -> None:
     project.folder.joinpath(TEMPLATE).write_bytes(ROOT.joinpath(TEMPLATE).read_bytes())
     write_students_folder(project.folder / "my 結果 {a}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pdf import squeezed, text_of
 from planted.project import LINKED
 
 from flashlab import machine
@@ -37,9 +38,7 @@ def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
 WILD, MARKUP = "{wild} $(card) 'x'", "<b>&\u202e"
 
 
-def test_grades_are_made_of_any_names_and_afresh_at_each_call(
-    grader: Any, tmp_path: Path, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
-) -> None:
+def test_grades_are_made_of_any_names_and_afresh_at_each_call(grader: Any, tmp_path: Path) -> None:
     folder = tmp_path / "{class}"
     for name in (WILD, MARKUP):
         own = folder / name

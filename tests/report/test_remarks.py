@@ -12,7 +12,7 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
-from pdf import is_cut_off
+from pdf import is_cut_off, text_of
 from PIL import Image
 from report.reading import elements
 
@@ -30,7 +30,7 @@ def written(brief: Any, capsys: pytest.CaptureFixture[str]) -> Callable[[str], l
 
 
 def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
-    brief: Any, written: Callable[[str], list[str]], text_of: Callable[[Path], str]
+    brief: Any, written: Callable[[str], list[str]]
 ) -> None:
     record = brief.quote("🐇")
     said = written("report")

@@ -15,7 +15,7 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
-from pdf import is_cut_off
+from pdf import is_cut_off, squeezed, text_of
 from report.reading import elements, parts
 
 from flashlab.remarks import read_remarks
@@ -32,7 +32,7 @@ CHINESE = re.compile(r"[\u3400-\u9fff]")
 
 
 def test_all_figures_are_there_and_say_what_they_show_and_no_hash_is_printed(
-    finished: Any, results: Any, text_of: Callable[[Path], str]
+    finished: Any, results: Any
 ) -> None:
     text, numbers = text_of(finished.pdf), [*range(1, 12), "S1", "S2", "S3"]
     assert all(f"圖{n}" in text and f"Figure{n}" in text for n in numbers)
@@ -54,9 +54,7 @@ HOSTILE = (
 )
 
 
-def test_what_others_write_is_shown_as_text_and_nothing_more(
-    brief: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
-) -> None:
+def test_what_others_write_is_shown_as_text_and_nothing_more(brief: Any) -> None:
     brief.quote(HOSTILE)
     files = attached_files(brief.config_file, brief.local, None, read_remarks(brief.config))
     text = text_of(brief.write())

@@ -15,6 +15,7 @@ from typing import Any
 
 import pikepdf
 import pytest
+from planted.records import record_of
 from snakemake.logging import DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -91,11 +92,10 @@ class Lab:
         self,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
-        record_of: Callable[..., Any],
         dataset: str = "local",
         processes: int = 1,
     ) -> None:
-        self.capsys, self.record_of, self.home = capsys, record_of, f"results/{dataset}"
+        self.capsys, self.home = capsys, f"results/{dataset}"
         self.seconds, self.claimed = 0.0, False
         planned = [
             {
@@ -139,7 +139,7 @@ class Lab:
         return job(number, MEASURE, self.path(run, process), title=title)
 
     def record(self, run: Run, status: str = "ok", process: int = 0, **inner: Any) -> None:
-        document = self.record_of(run, status, sources={"process": process}, **inner)
+        document = record_of(run, status, sources={"process": process}, **inner)
         write_record(Path(self.path(run, process)), document)
 
     def measure(self, run: Run, *told: str, process: int = 0, **inner: Any) -> list[str]:
@@ -165,12 +165,8 @@ Planted = Callable[..., Lab]
 
 
 @pytest.fixture
-def planted(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    record_of: Callable[..., Any],
-) -> Planted:
-    return partial(Lab, monkeypatch, capsys, record_of)
+def planted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Planted:
+    return partial(Lab, monkeypatch, capsys)
 
 
 @pytest.fixture
