@@ -21,39 +21,30 @@ COUNTERS = {
     "SharedTiles": {"global_load_bytes": 1e12, "bank_conflicts": 5e9},
 }
 ENVIRONMENT = {"device_name": "NVIDIA H200", "driver": "1", "packages": {"torch": "2.0"}}
+
+
+def _experiment(name: str, sweep: str, title: tuple[str, str], names: Any, **by: Any) -> Any:
+    given = {"name": name, "sweep": sweep, "title": dict(zip(LANGUAGES, title, strict=True))}
+    return {**given, **by, "implementations": names, "figures": ["rate"], "supplement": []}
+
+
+LANGUAGES = ("zh_TW", "en")
+COUNTED = ["GlobalMemory", "SharedTiles"]
+OF_GPU = {"batch_size": 4, "seq_len": [4096, 16384], "head_dim": 64}
+OF_CPU = {"batch_size": 1, "seq_len": [8, 16], "head_dim": 32}
 CONFIG: dict[str, Any] = {
-    "benchmark": "ladder",
-    "dataset": "local",
-    "languages": ["zh_TW", "en"],
-    "baseline": "GlobalMemory",
-    "counted": ["GlobalMemory", "SharedTiles"],
-    "remarks": {},
-    "summary": {
-        "cuda": {"case": 28},
-        "cpu": {"case": 101},
-        "implementations": ["GlobalMemory", "SharedTiles"],
-    },
+    **{"benchmark": "ladder", "dataset": "local", "languages": [*LANGUAGES], "remarks": {}},
+    **{"baseline": "GlobalMemory", "counted": COUNTED},
+    "summary": {"cuda": {"case": 28}, "cpu": {"case": 101}, "implementations": COUNTED},
     "experiments": [
-        {
-            "name": "ladder",
-            "title": {"zh_TW": "一階一階往上", "en": "Step by step"},
-            "sweep": "case",
-            "cuda": {"case": [10, 28]},
-            "cpu": {"case": [101, 102]},
-            "implementations": STEPS,
-            "figures": ["rate"],
-            "supplement": [],
-        },
-        {
-            "name": "size",
-            "title": {"zh_TW": "問題變大", "en": "Growing problems"},
-            "sweep": "seq_len",
-            "cuda": {"batch_size": 4, "seq_len": [4096, 16384], "head_dim": 64},
-            "cpu": {"batch_size": 1, "seq_len": [8, 16], "head_dim": 32},
-            "implementations": ["GlobalMemory", "SharedTiles", "Padded"],
-            "figures": ["rate"],
-            "supplement": [],
-        },
+        _experiment(
+            *("ladder", "case", ("一階一階往上", "Step by step"), STEPS),
+            **{"cuda": {"case": [10, 28]}, "cpu": {"case": [101, 102]}},
+        ),
+        _experiment(
+            *("size", "seq_len", ("問題變大", "Growing problems"), [*COUNTED, "Padded"]),
+            **{"cuda": OF_GPU, "cpu": OF_CPU},
+        ),
     ],
 }
 

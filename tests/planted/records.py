@@ -36,15 +36,9 @@ DECLARED = ("stores_scores", "tuned_on", "packed_of")
 def plain_record(run: Run, benchmark: str, **fields: Any) -> Record:
     """A record that is ok and states little, but for these fields."""
     usual: dict[str, Any] = {
-        "status": "ok",
-        "message": None,
-        "protocol": {"name": "sampled"},
-        "metrics": {},
-        "gate": None,
-        "warnings": (),
+        **{"status": "ok", "message": None, "protocol": {"name": "sampled"}, "metrics": {}},
+        **{"gate": None, "warnings": (), "sources": {}, "started": "2026-01-02T03:04:05+00:00"},
         "environment": {"device_name": "Abacus", "packages": {"torch": "2.0"}},
-        "sources": {},
-        "started": "2026-01-02T03:04:05+00:00",
     }
     return Record(benchmark=benchmark, run=run, **{**usual, **fields})
 
@@ -59,18 +53,13 @@ def record_of(
 ) -> Record:
     """The record of a run of attention: ok with these samples in seconds, or another status."""
     timed = {"forward_time": (forward, "interval"), "backward_time": (backward, "time")}
-    metrics = {
-        name: Measurement(
-            statistics.median(seconds) * 1e3, tuple(second * 1e3 for second in seconds), stopped
-        )
-        for name, (seconds, stopped) in timed.items()
-    }
-    is_ok = status == "ok"
-    fields = {
-        "status": status,
-        "message": None if is_ok else f"it was {status}",
-        "metrics": {**metrics, "peak_memory": Measurement(peak)} if is_ok else {},
-    }
+    metrics: dict[str, Measurement] = {}
+    for name, (seconds, stopped) in timed.items():
+        value = statistics.median(seconds) * 1e3
+        metrics[name] = Measurement(value, tuple(second * 1e3 for second in seconds), stopped)
+    fields: dict[str, Any] = {"status": status, "message": f"it was {status}"}
+    if status == "ok":
+        fields = {"metrics": {**metrics, "peak_memory": Measurement(peak)}}
     return replace(plain_record(run, "attention", **fields), **changes)
 
 
@@ -82,16 +71,11 @@ def counters_of(record: Record, status: str = "ok", **counted: Any) -> Record:
         metric.name: Measurement(found[metric.quantity.name])
         for metric in ATTENTION.all_counters(record.run.device)
     }
+    fields = {"metrics": metrics, "message": None, "details": {"kernels": {}}}
+    if status != "ok":
+        fields = {"metrics": {}, "message": f"it was {status}", "details": None}
     return replace(
-        record,
-        status=status,
-        **{
-            "message": None if status == "ok" else f"it was {status}",
-            "protocol": {"name": COUNTERS},
-            "metrics": metrics if status == "ok" else {},
-            "details": {"kernels": {}} if status == "ok" else None,
-            **counted,
-        },
+        record, **{"status": status, "protocol": {"name": COUNTERS}, **fields, **counted}
     )
 
 
@@ -99,21 +83,13 @@ def experiment_document(
     benchmark: str, names: Sequence[str], name: str = "seq_len", sweep: str = "seq_len"
 ) -> dict[str, Any]:
     """The plan of an experiment with these implementations, without its runs."""
+    entries = [
+        {"name": each, "style": i, "label": {"zh_TW": f"{each}實作", "en": f"{each} kernel"}}
+        for i, each in enumerate(names)
+    ]
     return {
-        "benchmark": benchmark,
-        "name": name,
-        "sweep": sweep,
-        "baseline": "Pytorch",
-        "emphasised": ["Pytorch", "Flash2"],
-        "implementations": [
-            {
-                "name": each,
-                "style": style,
-                "label": {"zh_TW": f"{each}實作", "en": f"{each} kernel"},
-            }
-            for style, each in enumerate(names)
-        ],
-        "figures": [],
+        **{"benchmark": benchmark, "name": name, "sweep": sweep, "baseline": "Pytorch"},
+        **{"emphasised": ["Pytorch", "Flash2"], "implementations": entries, "figures": []},
     }
 
 
