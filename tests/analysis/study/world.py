@@ -74,17 +74,15 @@ class Truth:
 
     def row(self, row: Mapping[str, Any]) -> float:
         """The true ratio of a row of comparisons.csv; of a pooled one over all that have both."""
-        s, at, metric, compared = (
-            row.get(key) for key in ("experiment", "value", "metric", "compared")
-        )
-        masks = ["true" in row["variant"]]
-        if not isinstance(s, str):
-            masks = [False, True]
-        places = {(key[0], key[3], mask) for key in self.times for mask in masks}
-        if isinstance(s, str):
-            places = {place for place in places if place[0] == s}
-        if at is not None and at == at:
-            places = {place for place in places if place[1] == at}
+        experiment, value, compared = (row.get(k) for k in ("experiment", "value", "compared"))
+        of_one, at_one = isinstance(experiment, str), value is not None and value == value
+        masks = ["true" in row["variant"]] if of_one else [False, True]
+        places = {
+            (s, at, mask)
+            for s, _, _, at in self.times
+            for mask in masks
+            if (not of_one or s == experiment) and (not at_one or at == value)
+        }
         ratios = []
         for s, at, mask in places:
             one, other = (s, row["subject"], mask, at), (s, row["reference"], mask, at)
@@ -92,58 +90,51 @@ class Truth:
                 other = (s, row["subject"], mask, row["reference_value"])
             elif compared == "causal":
                 other = (s, row["subject"], False, at)
-            ratios.append(self.time(one, metric) / self.time(other, metric))
+            ratios.append(self.time(one, row["metric"]) / self.time(other, row["metric"]))
         return geometric_mean(x for x in ratios if x == x)
 
 
-Model = Callable[[np.random.Generator, int, int, int], Floats]
+Random, Size = np.random.Generator, tuple[int, int, int]
+Model = Callable[[Random, Size], Floats]
 """The factors on the times of each of so many settings, implementations, and rounds; all of one
 setting and round ran side by side."""
 
 
-def _quiet(random: np.random.Generator, *size: int) -> Floats:
+def _quiet(random: Random, size: Size) -> Floats:
     return random.lognormal(sigma=0.006, size=size)
 
 
-def _two_states(random: np.random.Generator, *size: int) -> Floats:
-    """Each process in either of two states 10% apart, around 1."""
-    states: Floats = 1.1 ** (random.integers(2, size=size) - 0.5)
-    return states
-
-
-def _session_drift(random: np.random.Generator, settings: int, names: int, rounds: int) -> Floats:
+def _session_drift(random: Random, size: Size) -> Floats:
     """What is measured later is slower, or faster, by up to 10% from first to last."""
-    change, count = float(random.uniform(-0.1, 0.1)), settings * names * rounds
-    at = np.linspace(-0.5, 0.5, count).reshape(rounds, settings, names)
-    found: Floats = np.exp(change * at).transpose(1, 2, 0) * _quiet(random, settings, names, rounds)
-    return found
+    change = float(random.uniform(-0.1, 0.1))
+    at = np.linspace(-0.5, 0.5, math.prod(size)).reshape(size[2], *size[:2])
+    return np.exp(change * at).transpose(1, 2, 0) * _quiet(random, size)
 
 
-def _random_load(random: np.random.Generator, *size: int) -> Floats:
+def _random_load(random: Random, size: Size) -> Floats:
     """One process in twenty beside another program, which slows it by 20% to 150%."""
     slowed = np.where(random.random(size) < 0.05, random.uniform(1.2, 2.5, size), 1)
-    found: Floats = slowed * _quiet(random, *size)
-    return found
+    return slowed * _quiet(random, size)
 
 
-def _load_on_most(random: np.random.Generator, settings: int, names: int, rounds: int) -> Floats:
+def _load_on_most(random: Random, size: Size) -> Floats:
     """Of one run all processes but one are slowed by one load."""
-    found = _quiet(random, settings, names, rounds)
-    slowed = random.permutation(rounds)[1:]
-    found[random.integers(settings), random.integers(names), slowed] *= random.uniform(1.2, 2.5)
+    found, slowed = _quiet(random, size), random.permutation(size[2])[1:]
+    one = random.integers(size[0]), random.integers(size[1])
+    found[(*one, slowed)] *= random.uniform(1.2, 2.5)
     return found
 
 
-def _cards(random: np.random.Generator, settings: int, names: int, rounds: int) -> Floats:
+def _cards(random: Random, size: Size) -> Floats:
     """What runs side by side meets one of four cards, which differ by 3%."""
-    cards = random.lognormal(sigma=0.03, size=4)[random.integers(4, size=(settings, 1, rounds))]
-    found: Floats = cards * _quiet(random, settings, names, rounds)
-    return found
+    cards = random.lognormal(sigma=0.03, size=4)
+    return cards[random.integers(4, size=(size[0], 1, size[2]))] * _quiet(random, size)
 
 
 MODELS: Mapping[str, Model] = {
     "quiet": _quiet,
-    "two states": _two_states,
+    # Each process in either of two states 10% apart, around 1.
+    "two states": lambda random, size: 1.1 ** (random.integers(2, size=size) - 0.5),
     "drift of the session": _session_drift,
     "random load": _random_load,
     "one load on most": _load_on_most,
@@ -152,7 +143,7 @@ MODELS: Mapping[str, Model] = {
 
 
 def plant(
-    random: np.random.Generator,
+    random: Random,
     folder: Path,
     model: str | None = None,
     processes: int = 3,
@@ -187,10 +178,8 @@ def plant(
             scale = base[name] / (1 if is_alike else gain)
             _plant_curve(random, truth, (s, name, mask), curves[name], scale, is_alike)
     settings = sorted({(s, at, mask) for s, _, mask, at in truth.times})
-    if model is None:
-        factors = random.lognormal(sigma=noise, size=(len(settings), len(names), processes))
-    else:
-        factors = MODELS[model](random, len(settings), len(names), processes)
+    size = len(settings), len(names), processes
+    factors = MODELS[model](random, size) if model else random.lognormal(sigma=noise, size=size)
     tick = min(map(min, truth.times.values())) / float(random.uniform(2, 3)) if ticks else 0.0
     sheets = {s: (SWEPT[symbol], dict[Any, Any]()) for s, symbol in truth.symbols.items()}
     for (i, (s, at, mask)), (j, name) in itertools.product(enumerate(settings), enumerate(names)):
@@ -205,7 +194,7 @@ def plant(
 
 
 def _process(
-    random: np.random.Generator, times: tuple[float, float], factor: float, tick: float
+    random: Random, times: tuple[float, float], factor: float, tick: float
 ) -> dict[str, Any]:
     """Samples of a process of (forward, backward) ms, by a clock of this tick."""
     drawn = [call_times(random, factor * time, 24, 0.01) for time in times]
@@ -215,7 +204,7 @@ def _process(
     return dict(zip(("forward", "backward"), seconds, strict=True))
 
 
-def _curve(random: np.random.Generator, symbol: str) -> tuple[float, float, float]:
+def _curve(random: Random, symbol: str) -> tuple[float, float, float]:
     """Along a sweep a power, a bend, and the backward over the forward."""
     power = WORK[symbol] + float(random.choice([0, 0, random.normal(0, 0.4)]))
     bend = float(random.choice([0, 0, random.normal(0, 0.3)]))
@@ -223,7 +212,7 @@ def _curve(random: np.random.Generator, symbol: str) -> tuple[float, float, floa
 
 
 def _plant_curve(
-    random: np.random.Generator,
+    random: Random,
     truth: Truth,
     key: tuple[str, str, bool],
     curve: tuple[float, float, float],
