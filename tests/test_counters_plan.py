@@ -53,14 +53,7 @@ def test_the_ends_of_each_sweep_are_counted_where_nsight_compute_is(call: Call) 
     # The name follows Nsight Compute's version, but not the timing.
     assert counted(call(measure={"protocol": "lab5"})) == counted(plan)
     assert counted(call(ncu="2026.1")).isdisjoint(counted(plan))
-
-
-def test_on_a_cpu_operators_are_counted_without_anything_installed(call: Call) -> None:
-    plan = call(ncu=None, device="cpu", counters=True)
-    protocols = [plan.orders[name]["protocol"] for name in plan.counters]
-    assert {protocol["profiler"] for protocol in protocols} == {"torch.profiler"}
-    assert counted(plan) == counted(call(ncu="2099.1", device="cpu"))
-    assert KEPT.as_posix() not in plan.views
+    assert call(ncu=None, device="cpu").counters, "PyTorch's profiler needs nothing installed"
 
 
 def test_without_nsight_compute_what_was_read_stays_and_no_more_is_read(call: Call) -> None:

@@ -32,14 +32,6 @@ def test_package_project_citation_and_changelog_name_the_same_version() -> None:
     assert project["version"] == __version__ == citation["version"]
 
 
-def test_pre_commit_runs_every_tool_of_lint() -> None:
-    (tools,) = re.findall(r"for tool in ([^;]*); do\n", text("run"))
-    config = yaml.safe_load(text(".pre-commit-config.yaml"))
-    names = {hook["name"] for repository in config["repos"] for hook in repository["hooks"]}
-    found = re.findall(r"'([^']*)'|([^\s\\]+)", tools)
-    assert {(quoted or bare).split(" --check")[0] for quoted, bare in found} <= names
-
-
 def test_the_image_has_the_packages_that_run_would_install_and_nothing_that_git_ignores() -> None:
     packages = re.search(r"^debian_packages='(.+)'$", text("run"), re.MULTILINE)
     assert packages

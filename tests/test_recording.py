@@ -66,15 +66,7 @@ def test_every_benchmark_has_a_part_and_the_parts_are_planned_as_they_are() -> N
         assert lacking(plan) == [*plan.orders] and plan.orders.keys() <= plan.redo.keys()
 
 
-def test_records_of_another_commit_are_refused_before_more_are_measured() -> None:
-    measure(plan := tiny(), commit="b" * 40)
-    Path(next(iter(plan.orders))).unlink()
-    with pytest.raises(DatasetError, match=r"at b{12}, 1 at a{12}"):
-        check_freezable(tiny())
-    check_freezable(tiny("freeze_anyway=true"))
-
-
-def test_what_a_dataset_has_is_left_out_and_what_is_alone_is_said_in_its_manifest() -> None:
+def test_what_a_dataset_has_is_left_out_and_doubts_come_first(monkeypatch: Any) -> None:
     measure(plan := tiny("alone=true", "counters=no"))
     assert not any(has_result(Path(file)) for file in plan.orders), "they are errors"
     Path(str(plan.ceilings)).write_text("{}")
@@ -87,5 +79,8 @@ def test_what_a_dataset_has_is_left_out_and_what_is_alone_is_said_in_its_manifes
     keep(again, DATA)  # adds those that are no errors: none
     with pytest.raises(DatasetError, match="8 of these runs"):
         check_freezable(tiny("measure={sampled: {max_seconds: 9}}"))
+    with pytest.raises(DatasetError, match=r"at a{12} with uncommitted changes"):
+        monkeypatch.setattr(machine, "commit_here", lambda: {"commit": "a" * 40, "dirty": True})
+        check_freezable(planned("ladder"))
     Path(next(iter(plan.orders))).write_text("{}")
     assert len(lacking(plan)) == 1, "it was measured again, and is not what the dataset has"

@@ -94,16 +94,10 @@ def test_a_compiled_run_trains_like_an_eager_one(monkeypatch: pytest.MonkeyPatch
     assert compiled["curves"]["loss"][:steps] == pytest.approx(losses[:steps], abs=1e-4)
 
 
-def test_overlapping_kernels_are_busy_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_kernels_are_busy_once() -> None:
     # Two streams at once, one kernel within another, one right after another, a gap; in any order.
     assert busy.covered([(20, 21), (0, 9), (7, 10), (1, 2), (10, 12), (12, 12)]) == 13
-    assert busy.busy_iteration(lambda: None, "cpu") is None
-
-    def unavailable(**_: object) -> None:
-        raise RuntimeError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
-
-    monkeypatch.setattr(busy, "profile", unavailable)
-    assert busy.busy_iteration(lambda: torch.ones(3).sum(), "cpu") is None
+    assert busy.busy_iteration(lambda: None, "cpu") is None, "where the profiler sees nothing"
 
 
 def test_hyper_param_json_is_configuration(tmp_path: Path) -> None:
