@@ -30,7 +30,6 @@ STATES = NOISES["states of 10 calls"]
 def ends(samples: Sequence[float] | Floats) -> tuple[float, float]:
     """The interval of a median, which there is."""
     interval = median_interval(samples)
-    assert interval.low is not None and interval.high is not None
     return interval.low, interval.high
 
 

@@ -40,9 +40,7 @@ def combined(runs: Runs, others: Spread | None = None, slower: int = 0) -> list[
 
 
 def ends(found: Replicated | Estimate) -> tuple[float, float]:
-    interval = interval_of(found.estimate if isinstance(found, Replicated) else found)
-    assert interval is not None
-    return interval
+    return interval_of(found.estimate if isinstance(found, Replicated) else found)
 
 
 def deviation(run: Sequence[float]) -> float:

@@ -36,15 +36,13 @@ SLOW_SHARE, SLOW = 0.05, 1.2
 def call_times(random: np.random.Generator, median: float, count: int, spread: float) -> Floats:
     """Times of calls, some of which are slow, around a median that holds without these."""
     slow = np.where(random.random(count) < SLOW_SHARE, SLOW, 1.0)
-    times: Floats = median * random.lognormal(sigma=spread, size=count) * slow
-    return times
+    return median * random.lognormal(sigma=spread, size=count) * slow
 
 
 def noisy(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
     """Samples around a median, the same for the same one."""
     random = np.random.default_rng(int(median * 1e12))
-    found: list[float] = call_times(random, median, count, spread).tolist()
-    return found
+    return call_times(random, median, count, spread).tolist()
 
 
 def _contents(cell: Any, processes: int) -> Iterator[dict[str, Any]]:

@@ -53,8 +53,7 @@ class Results:
 
     @property
     def config(self) -> dict[str, Any]:
-        found: dict[str, Any] = read_json(self.folder / self.config_file)
-        return found
+        return read_json(self.folder / self.config_file)
 
     def change(self, **keys: Any) -> None:
         """Change keys of the configuration."""

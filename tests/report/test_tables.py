@@ -55,5 +55,5 @@ def test_every_total_and_speed_is_that_of_the_csv_files_and_leads_to_its_run(res
                 low, x, high = (1 / float(ratio[key]) for key in ("high", "ratio", "low"))
                 expected += f" {times((x, low, high))}×" + "?" * (ratio.verdict == "inconclusive")
             assert said(cell).replace("!", "") == expected
-            setting = settings[f"run-{cell.run}"]  # type: ignore[union-attr]
+            setting = settings[f"run-{cell.run}"]
             assert setting.startswith(name) and f" N{value} " in setting

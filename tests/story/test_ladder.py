@@ -44,7 +44,6 @@ def test_a_verdict_is_worded_as_what_it_is(
 
 def test_the_unit_at_its_limit_is_named_with_the_counter_that_let_it(data: Dataset) -> None:
     device = find_device("NVIDIA H200")
-    assert device is not None
     shared = 0.8 * device.shared_rate * SECONDS["SharedTiles"]
     tiles = {"global_load_bytes": 1e12, "bank_conflicts": 9e9}
     found = counted(

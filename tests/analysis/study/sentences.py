@@ -224,7 +224,7 @@ class Judge:
     def _dips(self, key: Key, metric: str) -> bool:
         *of, at = key
         values, power = VALUES[key[0]], WORK[self.truth.symbols[key[0]]]
-        rates = [v**power / self.truth.time((*of, v), metric) for v in values]  # type: ignore[arg-type]
+        rates = [v**power / self.truth.time((*of, v), metric) for v in values]
         i = values.index(at)
         return 0 < i < len(values) - 1 and rates[i] < min(rates[i - 1], rates[i + 1]) / 1.2
 

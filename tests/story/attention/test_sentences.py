@@ -52,7 +52,7 @@ def altered(data: Dataset, sweep: str, found: Sequence[Speed]) -> Dataset:
     rows = [*zip(np.flatnonzero(mine & ~is_pooled), found, strict=True)]
     rows += [(row, open_(1.0)) for row in np.flatnonzero(mine & is_pooled)]
     for row, each in rows:
-        speeds.iloc[row, columns] = list(each)  # type: ignore[index]
+        speeds.iloc[row, columns] = list(each)
     return replace(data, speeds=speeds)
 
 
