@@ -37,15 +37,6 @@ def cells(*values: str) -> Cells:
 
 
 SPIN = cells("1,120 nsecond", "2,048 byte", "0", "1.56", "0.01", "0.1")
-NAIVE = {
-    "copy": cells("45.12 usecond", "201.33 Mbyte", "0", "88.1", "12.5", "91.2"),
-    "product": cells("333 usecond", "1.14 Gbyte", "22", "18.2", "24.1", "74.3"),
-    "softmax": cells("787 usecond", "2.15 Gbyte", "0", "79.9", "31", "65.0"),
-    "last product": cells("303 usecond", "1.01 Gbyte", "25", "18.4", "26.0", "71.0"),
-}
-"""The kernels of the naive implementation at B 16, N 1024, d 64, as on an H200."""
-
-FORWARD = ("copy", "copy", "product", "softmax", "copy", "last product")
 FLASH2_FORWARD = cells("6.90 msecond", "318.00 Mbyte", "63", "12.4", "63.5", "41.0")
 FLASH2_BACKWARD = (
     cells("40.0 usecond", "268.00 Mbyte", "0", "70", "10", "80"),
