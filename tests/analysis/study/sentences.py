@@ -19,7 +19,7 @@ import numpy as np
 from analysis.study.world import METRICS, VALUES, WORK, Key, Truth, plant
 
 from flashlab.analysis.frames import Dataset, Sweep
-from flashlab.story.attention.roles import margins
+from flashlab.story.attention.roles import head_dims, margins
 from flashlab.story.attention.sentences import observations
 from flashlab.story.observation import Observation
 
@@ -192,19 +192,16 @@ class Judge:
 
     def change(self, f: Facts) -> Iterator[bool]:
         """A parameter that widens, narrows or leaves the lead, by the leader's true ends."""
-        kind = next(c["word"] for c in self.o.facts["parts"] if f in c["of"])
+        kind = next(c["says"] for c in self.o.facts["parts"] if f in c["of"])
         x = self._ends(f["experiment"], f, f["says"] == "change_mask")
-        if kind in ("scores", "widen"):
-            yield x[1] > x[0]
-        elif kind in ("work", "narrow"):
-            yield x[1] < x[0]
-        else:
+        if kind == "changes_keeps":
             yield _is_flat(x)
+        else:
+            yield (x[1] > x[0]) is (kind == "changes_grows")
 
     def heads(self, f: Facts) -> Iterator[bool]:
-        dims = {int(run["head_dim"]): int(key[2]) for key, run in self.sweep._rows.items()}
         for name in f["who"]["names"]:
-            times = {d: self.time(name, v) for d, v in dims.items()}
+            times = {d: self.time(name, v) for v, d in head_dims(self.sweep).items()}
             best = min(t for t in times.values() if t == t)
             yield min(times[d] for d in f["best"]) <= best * margins(1)
             yield max(times[d] for d in f["worst"]) > best
@@ -229,8 +226,11 @@ class Judge:
         return 0 < i < len(values) - 1 and rates[i] < min(rates[i - 1], rates[i + 1]) / 1.2
 
     def gone(self, f: Facts) -> Iterator[bool]:
-        of = self.truth
-        told = {(of.symbols[k[0]], k[1], k[3], status) for k, status in of.failed.items()}
+        """That runs failed, at values of a sweep or of the size of a head."""
+        told, dims = set(), {s.name: head_dims(s) for s in self.data.sweeps}
+        for (s, name, _, at), status in self.truth.failed.items():
+            told.add((self.truth.symbols[s], name, at, status))
+            told.add(("d", name, dims[s].get(at), status))
         for place in f["places"]:
             yield {(place["p"], f["name"], at, f["status"]) for at in place["at"]} <= told
 
