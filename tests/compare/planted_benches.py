@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.compare.looks import PROCESSES, look_at
 
 PAIRS = (12, 62, 62, 62)
 """Pairs of batches in each process: about those of a pass by default, with two implementations."""
 
-PASS = ATTENTION.metric("forward_time")
 BATCH_DEVIATION = 0.01
 """Standard deviation of the logarithm of a batch's median."""
 
@@ -61,7 +59,7 @@ def score(world: World, margin: float, benches: int) -> dict[str, Counter[str]]:
     counts = {when: Counter[str]() for when in ("first", "final", "ever")}
     for _ in range(benches):
         ratios = planted_ratios(world, generator)
-        looks = (look_at(ratios[:count], PASS, margin) for count in range(1, PROCESSES + 1))
+        looks = (look_at(ratios[:count], margin) for count in range(1, PROCESSES + 1))
         verdicts = [look["verdict"] for look in looks]
         for when, of in (("first", verdicts[:1]), ("final", verdicts[-1:]), ("ever", {*verdicts})):
             counts[when].update(of)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compare.planted_benches import PASS, World, score
+from compare.planted_benches import World, score
 
 from flashlab.compare.looks import PROCESSES, error_after, look_at
 from flashlab.statistics import MIN_SAMPLES
@@ -26,16 +26,16 @@ def test_all_looks_together_are_wrong_in_five_percent_at_most() -> None:
     ],
 )
 def test_a_verdict_needs_the_whole_interval(ratios: tuple[float, ...], verdict: str) -> None:
-    said = look_at([[ratio] * 50 for ratio in ratios], PASS, MARGIN)
+    said = look_at([[ratio] * 50 for ratio in ratios], MARGIN)
     assert (said["verdict"], said["final"]) == (verdict, True)
     # Exchanging the two implementations exchanges the verdict.
-    exchanged = look_at([[1 / ratio] * 50 for ratio in ratios], PASS, MARGIN)["verdict"]
+    exchanged = look_at([[1 / ratio] * 50 for ratio in ratios], MARGIN)["verdict"]
     assert exchanged == {"slower": "faster", "faster": "slower"}.get(verdict, verdict)
 
 
 def test_too_few_batches_say_nothing_and_one_process_no_more_than_processes_differ() -> None:
-    assert look_at([], PASS) == look_at([[1.0] * (MIN_SAMPLES - 1)], PASS) == {}
-    said = look_at([[1.0] * 50], PASS)
+    assert look_at([]) == look_at([[1.0] * (MIN_SAMPLES - 1)]) == {}
+    said = look_at([[1.0] * 50])
     _, low, high = said["ratio"]
     assert low < 0.975 and high > 1.025 and not said["final"]
 

@@ -97,7 +97,7 @@ def describe(
                     row[IMPLAUSIBLE] = is_implausible(row["share"], each.run.device)
             if each is not first and first.status == "ok":
                 ratios = pair_ratios(batches, first.batches.get(metric.name, []))
-                row |= look_at(ratios, metric, margin)
+                row |= look_at(ratios, margin)
                 if "verdict" in row and (row.get(IMPLAUSIBLE) or rows[at].get(IMPLAUSIBLE)):
                     row["verdict"] = IMPLAUSIBLE
             rows.append(row)

@@ -17,9 +17,7 @@ from typing import Any
 
 from flashlab.analysis.ratios import verdict_of
 from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
-from flashlab.benchmarks.model import Metric
 from flashlab.statistics import CONFIDENCE, MIN_SAMPLES, estimate_median, interval_of
-from flashlab.story.compare import TIMES
 
 Batches = list[list[float]]
 """The batches of a process in order of time, each the times of its calls in seconds."""
@@ -40,17 +38,6 @@ measured to estimate it; what several differ by counts where it is more. On an H
 one implementation differed by 0.02 to 1.4%."""
 
 
-def verdict_word(verdict: str, metric: Metric) -> str:
-    """The word for a verdict on a metric: faster or slower for times, else better or worse.
-
-    A verdict that states no difference, equal or inconclusive, is its own word.
-    """
-    if verdict not in ("above", "below"):
-        return verdict
-    gained = (verdict == "above") == metric.higher_is_better
-    return (("slower", "faster") if metric.unit in TIMES else ("worse", "better"))[gained]
-
-
 def error_after(processes: int) -> float:
     """The error that the look after so many processes may spend: 5% together, most of it last."""
     is_last = processes == PROCESSES
@@ -64,10 +51,8 @@ def pair_ratios(ones: Sequence[Batches], others: Sequence[Batches]) -> list[list
     return [[one / other for one, other in zip(*each, strict=False)] for each in both]
 
 
-def look_at(
-    processes: Sequence[Sequence[float]], metric: Metric, margin: float | None = None
-) -> dict[str, Any]:
-    """What the ratios of neighbouring batches say of a time, by process, in their order.
+def look_at(processes: Sequence[Sequence[float]], margin: float | None = None) -> dict[str, Any]:
+    """What the ratios of neighbouring batches' times say, by process, in their order.
 
     It is the ``ratio`` with the ends of its interval, its ``verdict`` by a margin, and whether that
     is ``final``; nothing while there are too few batches. Within a process the interval allows for
@@ -84,5 +69,6 @@ def look_at(
         spread = replace(ASSUMED_SPREAD, deviation=max(deviation, ASSUMED_SPREAD.deviation))
         estimate = combine_with_spread(estimates, spread)
     low, high = interval_of(estimate, error_after(len(processes))) or (None, None)
-    verdict = verdict_word(verdict_of(low, high, margin), metric)
+    found = verdict_of(low, high, margin)
+    verdict = {"above": "slower", "below": "faster"}.get(found, found)
     return {"ratio": [estimate.median, low, high], "verdict": verdict, "final": is_final}

@@ -16,14 +16,13 @@ from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import comparisons_csv
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.comparison import compare, to_json
-from flashlab.compare.looks import verdict_word
 from flashlab.compare.sides import find_side
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.labels import LANGUAGES, message
 from flashlab.numbers import measured, tick, times, with_ends
 from flashlab.report import document
 from flashlab.report.document import Prose, Report, Row, Table, Text, Words, in_language
-from flashlab.story.compare import FUSED, MACHINES, NAIVE, Compared, field
+from flashlab.story.compare import FUSED, MACHINES, NAIVE, TIMES, Compared, field
 from flashlab.story.observation import Observation
 from flashlab.story.words import joined, paragraphs
 
@@ -260,9 +259,10 @@ def print_comparison(
     c = compare(find_side(one, benchmark), find_side(other, benchmark))
     text = as_text(report_of(c, (language,)), language, form == "markdown")
     print(json_text(to_json(c)) if form == "json" else text, end="")
-    metrics = {metric.name: metric for metric in benchmark.compared}
-    of = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
-    shown = zip(of.verdict, of.metric, strict=True)
-    words = {verdict_word(verdict, metrics[name]) for verdict, name in shown if name in metrics}
-    words |= {"failed" for run in c.about["ended"] if run["one"] == "ok"}
+    single = c.table[(c.table.compared == DATASET) & c.table["shape"].notna()]
+    words = {"failed" for run in c.about["ended"] if run["one"] == "ok"}
+    for metric in benchmark.compared:
+        words |= (found := {*single[single.metric == metric.name].verdict})
+        if ("below" if metric.higher_is_better else "above") in found:
+            words.add("slower" if metric.unit in TIMES else "worse")
     return 1 if words & {*fail_on} else 0
