@@ -27,7 +27,7 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
 from flashlab.compare.bench import PASSES, describe, shapes_of, table
-from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_pass
+from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_in_turns
 from flashlab.compare.looks import PROCESSES
 from flashlab.compare.sides import find_targets
 from flashlab.files import read_json
@@ -161,10 +161,10 @@ def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(benc
     assert bench.status == 1
 
 
-def candidate(label: str, cls: type[Candidate] = Candidate) -> Candidate:
+def candidate(label: str) -> Candidate:
     """One whose process is none."""
     run = attention_run(label, Shape(1, 512, 8, 512, True), "float32", "cpu")
-    return cls(label, find_implementations()["Pytorch"], run, 1.0)
+    return Candidate(label, find_implementations()["Pytorch"], run, 1.0)
 
 
 def planted(**milliseconds: float) -> list[Candidate]:
@@ -232,20 +232,18 @@ def test_times_are_held_against_the_clock_of_who_waits_however_busy_the_machine_
     assert refused
 
 
-class Standing(Candidate):
-    """One whose process is none, and which writes down whose turn it is."""
+def test_who_is_first_in_one_round_is_last_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = []
 
-    def command(self, do: str = "", more_s: float = 0.0, **_: Any) -> dict[str, Any]:
+    def command(self: Candidate, do: str = "", *_: Any, **__: Any) -> dict[str, Any]:
         turns.extend([self.label] if do == "batch" else [])
         return {"samples": [1e-9], "besides": 0.0}
 
-
-turns: list[str] = []
-
-
-def test_who_is_first_in_one_round_is_last_in_the_next() -> None:
-    measure_pass([candidate(name, Standing) for name in "AB"], "forward_time", 0.0)
-    assert "".join(turns) == "ABBA" * (MIN_SAMPLES // 2)
+    monkeypatch.setattr(Candidate, "command", command)
+    for step in ("start", "imported", "end"):
+        monkeypatch.setattr(Candidate, step, lambda *_: None)
+    looks = [*measure_in_turns([candidate(name) for name in "AB"], ["forward_time"], 0.0, {})]
+    assert "".join(turns) == "ABBA" * (MIN_SAMPLES // 2) * PROCESSES and len(looks) == PROCESSES
 
 
 def test_a_size_that_is_left_out_and_heads_that_share_keys_are_part_of_a_shape() -> None:

@@ -164,11 +164,8 @@ def bench(
     """Measure and print; whether every one was right, could be measured, and is plausible.
 
     The arguments are the command's, `asked` the passes to measure, all where none is, `output` a
-    JSON file to write.
-
-    Raises:
-        UsageError: an argument names no implementation, or a shape is malformed.
-        SavedError: an implementation's file was saved while it was measured.
+    JSON file to write. UsageError where one names no implementation or a shape is malformed,
+    SavedError where an implementation's file was saved while it was measured.
     """
     device = machine.detect_device("auto")
     dtype, name = dtype or USUAL[device][0], machine.device_name(device)
@@ -200,5 +197,5 @@ def bench(
     if output:
         about = {"benchmark": ATTENTION.name, "device": name, "dtype": dtype, "margin": margin}
         write_json(output, {**about, "ceiling": ceiling, "rows": every})
-    implausible = any(row.get(IMPLAUSIBLE) for row in every)
-    return {row["status"] for row in every} <= {"ok", "unsupported"} and not implausible
+    is_complete = {row["status"] for row in every} <= {"ok", "unsupported"}
+    return is_complete and not any(row.get(IMPLAUSIBLE) for row in every)

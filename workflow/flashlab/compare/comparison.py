@@ -29,10 +29,8 @@ from flashlab.runs import Run
 from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
 
-ABOUT = (
-    *("implementation", "group", "sizes", "shape", "dtype", "device"),
-    *("reference_median", "subject_median", "unit", "processes"),
-)
+ABOUT = ["implementation", "group", "sizes", "shape", "dtype", "device", "reference_median"]
+ABOUT += ["subject_median", "unit", "processes"]
 """Columns besides those of comparisons.csv: the implementation (none of a row that pools several),
 its group, its class of sizes (`flashlab.story.compare`), the shape in short; and of a single run
 the metric on both sides, and the processes of each."""
@@ -45,8 +43,7 @@ FIELDS = {
     **{"measured": ("measured", "{}"), "commits": ("commits", "{}"), "gpus": ("gpus", "{}")},
     **{"processes": ("processes", "{}"), "kernel": ("implementation_digest", "digest {:.12}")},
 }
-"""The circumstances of both sides, of which a kernel is each implementation's own: what a record
-calls each, and how it is printed."""
+"""The circumstances of both sides: what a record calls each, and how it is printed."""
 
 
 class _Read:
@@ -118,11 +115,10 @@ def _with_ratios(both: pd.DataFrame, metrics: Sequence[Metric], by: Sequence[str
 def _table(benchmark: Benchmark, sides: Sequence[_Read]) -> pd.DataFrame:
     """Every comparison of two sides that have the same runs.
 
-    Returns:
-        The columns of comparisons.csv, the benchmark's parameters, and `ABOUT`. ``compared`` is
-        ``dataset`` where a run of the second side, the subject, is compared with that of the first,
-        or several pooled (`story.compare.with_pooled`), and ``implementations`` where two of one
-        side (``experiment``) are.
+    It has the columns of comparisons.csv, the benchmark's parameters, and `ABOUT`. ``compared`` is
+    ``dataset`` where a run of the second side, the subject, is compared with that of the first, or
+    several pooled (`story.compare.with_pooled`), and ``implementations`` where two of one side
+    (``experiment``) are.
     """
     parameters = {parameter.name: parameter.kind for parameter in benchmark.parameters}
     (name, *keys), suffixes = run_keys(benchmark), ("_one", "_other")
@@ -203,17 +199,14 @@ def compare_ceilings(both: Sequence[Ceilings | None], dtypes: set[str]) -> list[
             if None in falls:
                 first = [fall or rate for fall, rate in zip(falls, first, strict=True)]
                 falls = [None, None]
-            one, other = first
-            found.append({"what": what, "one": one, "other": other, "sustained": falls})
+            found.append({"what": what, "one": first[0], "other": first[1], "sustained": falls})
     return found
 
 
 def compare(one: Side, other: Side) -> Compared:
     """The comparison of two sides of one benchmark, with what its story observes.
 
-    Raises:
-        SideError: the sides have no run in common.
-        RecordError: a record is missing or damaged.
+    SideError where they have no run in common, RecordError for a record that is missing or damaged.
     """
     benchmark = find_benchmark(one["benchmark"])
     runs = [{Run.of(benchmark, e["run"]): e for e in s["records"]} for s in (one, other)]

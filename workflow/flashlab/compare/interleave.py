@@ -86,10 +86,7 @@ class Candidate:
         raise SavedError(f"{self.label} was saved while it was measured; measure it again")
 
     def command(self, do: str = "", more_s: float = 0.0, **parts: Any) -> dict[str, Any]:
-        """The reply to a command (`flashlab.measuring.turns`), or the first one without any.
-
-        _LeftError where the process has ended, or takes too long.
-        """
+        """The reply to a command (`measuring.turns`) or to none; _LeftError without one in time."""
         if do:
             self._process.say({"do": do, **parts})
         with suppress(TimeoutError):
@@ -144,10 +141,7 @@ class Candidate:
 
 
 def _each(candidates: Sequence[Candidate], act: Callable[..., object], *arguments: Any) -> bool:
-    """Have each that is still measured do something, in order; whether any is then.
-
-    What ends one is kept, with its message.
-    """
+    """Have each that is still measured do something, in order; whether any is then."""
     for candidate in (each for each in candidates if each.status == "ok"):
         try:
             act(candidate, *arguments)
@@ -155,17 +149,6 @@ def _each(candidates: Sequence[Candidate], act: Callable[..., object], *argument
             candidate.status, candidate.message = error.args[0]["status"], error.args[0]["message"]
             candidate._process.kill()
     return any(candidate.status == "ok" for candidate in candidates)
-
-
-def measure_pass(candidates: Sequence[Candidate], name: str, seconds: float) -> None:
-    """Time a pass, by its metric, of all implementations in turns for so many seconds."""
-    goes_on, in_turn = _each(candidates, Candidate.begin, name), [*candidates]
-    begun, pairs = time.monotonic(), 0
-    while goes_on and (pairs < MIN_SAMPLES or time.monotonic() - begun < seconds):
-        goes_on = _each(in_turn, Candidate.time_batch, name)
-        in_turn.reverse()
-        pairs += 1
-    _each(candidates, Candidate.judge)
 
 
 def measure_in_turns(
@@ -188,6 +171,12 @@ def measure_in_turns(
             for command in ("passes",) if process else ("prepare", "passes"):
                 _each(candidates, Candidate.command, command)
             for name in passes:
-                measure_pass(candidates, name, later if process else first)
+                goes_on, in_turn = _each(candidates, Candidate.begin, name), [*candidates]
+                begun, pairs, limit = time.monotonic(), 0, later if process else first
+                while goes_on and (pairs < MIN_SAMPLES or time.monotonic() - begun < limit):
+                    goes_on = _each(in_turn, Candidate.time_batch, name)
+                    in_turn.reverse()
+                    pairs += 1
+                _each(candidates, Candidate.judge)
                 yield
             _each(candidates, Candidate.end)

@@ -30,8 +30,6 @@ SIGNS = {"equal": "≈", "undecided": "?"}
 """Before a speed, by its verdict; a decided one is bold."""
 
 COUNTS = {"faster": "+", "slower": "−", "equal": "=", "undecided": "?"}
-MOST_COLUMNS = 6
-"""Columns of speeds that fit the page; of a benchmark with more times the total is shown."""
 
 
 def _says(c: Compared, key: str, **params: object) -> Text:
@@ -61,7 +59,7 @@ def _speed(row: Any, with_interval: bool = False) -> Markup:
 
 def means(c: Compared) -> Table:
     """A row for both groups and each implementation: the mean speed by pass and class of sizes."""
-    shown = c.times if len(c.times) * len(c.classes) <= MOST_COLUMNS else [c.total]
+    shown = c.times if len(c.times) * len(c.classes) <= 6 else [c.total]  # as many as fit the page
     groups = [("", g) for g in (NAIVE, FUSED) if c.mean(c.total.name, group=g) is not None]
     rows = []
     for name, group in (*groups, *((name, "") for name in c.implementations)):
@@ -125,11 +123,8 @@ def machines(c: Compared) -> Table:
 
 # The figure
 
-LEAST_ENDS, MOST_SPAN = (0.9, 1.1), 10.0
-"""Speeds that its axis reaches at least, and the one that it reaches at most, either way."""
-
 TICKS = (0.1, 0.2, 0.5, 0.8, 1, 1.2, 1.5, 2, 5, 10)
-ROW_POINTS, BAND = 9.4, "#EEEEEE"
+"""Of its axis, which ends with them at most."""
 
 
 def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
@@ -147,8 +142,8 @@ def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
     styles = {f"{n}  {s}": at for at, n in enumerate(c.implementations) for s in c.classes}
     looks = style.looks_of({row: at for row, at in styles.items() if row in {*table.row}})
     table = table.assign(y=table.row.map([*looks].index) + 0.5)
-    low = max(min(LEAST_ENDS[0], 0.97 * speeds.min()), 1 / MOST_SPAN)
-    high = min(max(LEAST_ENDS[1], 1.03 * speeds.max()), MOST_SPAN)
+    low = max(min(0.9, 0.97 * speeds.min()), TICKS[0])
+    high = min(max(1.1, 1.03 * speeds.max()), TICKS[-1])
     figure, (panels,) = style.new_panels(style.WIDE, 1, len(c.times), sharey=True)
     for axes, metric in zip(panels, c.times, strict=True):
         mine = table[table.metric == metric.name]
@@ -158,7 +153,7 @@ def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
         axes.set(xscale="log", xlim=(low, high), xticks=[t for t in TICKS if low <= t <= high])
         axes.xaxis.set_major_formatter(lambda value, _: f"{tick(value)}×")
         axes.minorticks_off()
-        axes.axvspan(1 / (1 + margin), 1 + margin, color=BAND, zorder=0)
+        axes.axvspan(1 / (1 + margin), 1 + margin, color="#EEEEEE", zorder=0)
         axes.axvline(1, color=style.GREY, linewidth=0.6, zorder=1)
         axes.plot(single.x.astype(float).clip(low, high), single.y, "|", c=style.PALE, ms=4.5)
         shades = [looks[row].shade for row in means.row]
@@ -166,7 +161,7 @@ def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
         faces = ["white" if r.word in SIGNS else looks[r.row].shade for r in style.rows_of(means)]
         axes.scatter(means.x, means.y, 15, faces, edgecolors=shades, linewidths=0.8, zorder=3)
     margins = (3.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)
-    style.lay_out(figure, ROW_POINTS * len(looks), margins, before=style.widest(looks, "bold"))
+    style.lay_out(figure, 9.4 * len(looks), margins, before=style.widest(looks, "bold"))
     style.save(figure, path)
 
 
@@ -219,9 +214,8 @@ def as_text(report: Report, language: str, markdown: bool) -> str:
             frame = pd.DataFrame([[*map(plain, row.cells)] for row in block.rows])
             frame.columns = pd.Index([" ".join(head).strip() for head in heads])
             sides = ["left" if at < block.text else "right" for at in range(frame.shape[1])]
-            how: dict[str, Any] = {"disable_numparse": True, "colalign": sides}
-            told.append(str(frame.to_markdown(index=False, tablefmt=form, **how)))
-            told += map(plain, block.legend)
+            how: dict[str, Any] = {"tablefmt": form, "disable_numparse": True, "colalign": sides}
+            told += [str(frame.to_markdown(index=False, **how)), *map(plain, block.legend)]
     return "\n\n".join(filter(None, told)) + "\n"
 
 

@@ -49,10 +49,7 @@ def _side(name: str, benchmark: Benchmark, files: Files, ceilings: Path | None =
         records.setdefault(run, []).append({"path": path.as_posix(), "sha256": sha256})
     if not records:
         raise SideError(f"compare: {name} has no records of the benchmark {benchmark.name}")
-    entries = [
-        {"run": run.to_json(), **first, "replicates": others}
-        for run, (first, *others) in records.items()
-    ]
+    entries = [{"run": r.to_json(), **of[0], "replicates": of[1:]} for r, of in records.items()]
     about = {"name": name, "benchmark": benchmark.name, "records": entries}
     return {**about, "ceilings": ceilings and ceilings.as_posix()}
 
@@ -84,11 +81,8 @@ def find_side(name: str, benchmark: Benchmark, plan: Plan | None = None) -> Side
 
     `local`, a recorded dataset, a folder, or a git revision, tried in this order; records of
     revisions are among the results of `local`, which are those of a `plan` if a call has one. Of a
-    dataset these are the records that were measured by its own protocol.
-
-    Raises:
-        SideError: the name stands for none of these, or for no records.
-        DatasetError: a manifest cannot be read.
+    dataset these are the records that were measured by its own protocol. SideError where the name
+    stands for none of these, or for no records; DatasetError for a manifest that cannot be read.
     """
     if name == LOCAL and plan:
         ceilings = Path(plan.ceilings) if plan.ceilings else None
