@@ -12,9 +12,6 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WrapValidator
 from pydantic_core import PydanticCustomError
 
-ABSENT: Any = Field(default=None)
-"""The default of a key that may be left out and has no value then."""
-
 MANY = "a list"
 EACH = "a mapping of keys"
 """The forms that several values may have."""

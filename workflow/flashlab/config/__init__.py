@@ -24,7 +24,7 @@ import yaml
 from pydantic import ValidationError
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT, find_benchmark
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import EACH
 from flashlab.config import model
 from flashlab.config.model import SHARED, KeyPath, mistyped, nearest, shown
@@ -84,14 +84,13 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, yaml.Node | None
             raise yaml.MarkedYAMLError(None, None, message, node.start_mark, "use fewer of them")
         return node and loader.construct_document(node), node
     except yaml.MarkedYAMLError as error:
-        at, begun = error.problem_mark or error.context_mark, error.context_mark
-        assert at, error
-        message = f"{error.problem or error.context}"
+        at, begun, problem = error.problem_mark, error.context_mark, error.problem
+        assert at and problem, error
         if at.buffer and at.buffer[at.pointer] == "\t":
-            message, error.note = "a tab", "replace it with spaces"
-        elif error.problem and begun and begun.line != at.line:
-            message += f" ({error.context} that begins on line {begun.line + 1})"
-        said = f"line {at.line + 1}, column {at.column + 1}: {message}; {error.note or _QUOTE}"
+            problem, error.note = "a tab", "replace it with spaces"
+        elif begun and begun.line != at.line:
+            problem += f" ({error.context} that begins on line {begun.line + 1})"
+        said = f"line {at.line + 1}, column {at.column + 1}: {problem}; {error.note or _QUOTE}"
     except UnicodeDecodeError as error:  # a file in Big5, say
         before = error.object[: error.start].decode()
         said = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}: "
@@ -116,17 +115,18 @@ class Layer:
         value: Any = self.keys
         node, line, depth = self.node, "", 0
         for part in path:
-            items: Any = dict(enumerate(value)) if isinstance(value, list) else value
-            if not isinstance(items, Mapping) or part not in items:
+            try:
+                value, depth, pairs = value[part], depth + 1, dict[str, Any]()
+            except (LookupError, TypeError):  # the rest is not given here
                 break
-            value, depth, pairs = items[part], depth + 1, []
             if isinstance(node, yaml.MappingNode):
-                pairs = [(str(key.value), key, inner) for key, inner in node.value]
+                pairs = {key.value: (key, inner) for key, inner in node.value}
             elif isinstance(node, yaml.SequenceNode):
-                pairs = [(str(i), inner, inner) for i, inner in enumerate(node.value)]
-            key, node = next(((k, v) for name, k, v in pairs if name == str(part)), (None, None))
+                pairs = {str(i): (inner, inner) for i, inner in enumerate(node.value)}
+            key, node = pairs.get(str(part), (None, None))
             line = f", line {key.start_mark.line + 1}" if key else line
-        return depth, f"{self.origin}{line}: {model.key_text(path)}"
+        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        return depth, f"{self.origin}{line}: {text.lstrip('.')}"
 
 
 def read_layer(file: Path) -> Layer:
@@ -157,11 +157,9 @@ def parse_override(argument: str) -> dict[str, Any]:
     key, equals, value = argument.partition("=")
     if not equals:
         raise ConfigError(f"--config: {argument}: write KEY=VALUE, such as device=cpu")
-    if "." in key:
-        key, *within = key.split(".")
-        for inner in reversed(within):
-            value = f"{{{inner}: {value}}}"
-        raise ConfigError(f"--config: {argument}: write '{key}={value}'")
+    if depth := key.count("."):
+        nested = key.replace(".", "={", 1).replace(".", ": {")
+        raise ConfigError(f"--config: {argument}: write '{nested}: {value}{'}' * depth}'")
     value = value.strip("'\"")  # as Snakemake does
     field = model.CONFIGURATION.model_fields.get(key)
     kind: Any = field.annotation if field else str
@@ -197,20 +195,22 @@ def _merged(below: Any, over: Any) -> Any:
     """
     if not (isinstance(below, Mapping) and isinstance(over, Mapping)):
         return over
-    products = (product for benchmark in BENCHMARKS.values() for product in benchmark.products)
-    lacking = ({*product.names} - over.keys() for product in products)
-    superseded = {name for names in lacking if len(names) == 1 for name in names}
+    lacking = ({*p.names} - over.keys() for b in BENCHMARKS.values() for p in b.products)
+    superseded = [names.pop() for names in lacking if len(names) == 1]
     kept = {key: each for key, each in below.items() if key not in superseded}
     return kept | {key: _merged(kept.get(key), each) for key, each in over.items()}
 
 
-Experiment = dict[Any, Any]
-Experiments = dict[str, Experiment]
 SOURCES = object()
 """The key of an experiment's sources among its keys while layers are merged, the last one last.
 
 Each is a layer, a path in it, and the path of what that gives in the experiment, () for all of it.
 """
+
+
+def _changed(experiment: dict[Any, Any], keys: Mapping[str, Any], *source: Any) -> dict[Any, Any]:
+    """The experiment with the keys of one more source."""
+    return {**_merged(experiment, keys), SOURCES: [*experiment[SOURCES], source]}
 
 
 def merged(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
     Raises:
         ConfigError: an item of a list of experiments cannot be used.
     """
-    config, known, shared = dict[str, Any](), Experiments(), None
+    config, known, shared = dict[str, Any](), dict[str, dict[Any, Any]](), None
     for layer in layers:
         before, items = config.get("experiments"), layer.keys.get("experiments")
         config = _merged(config, layer.keys)
@@ -228,8 +228,7 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
             taken = [_taken(layer, i, layers, known, shared) for i in range(len(items))]
         elif shared is layer and isinstance(before, list):
             own = {SHARED: layer.keys[SHARED]}
-            source = (layer, (SHARED,), (SHARED,))
-            taken = [{**each, **own, SOURCES: [*each[SOURCES], source]} for each in before]
+            taken = [_changed(each, own, layer, (SHARED,), (SHARED,)) for each in before]
         else:
             continue
         config["experiments"] = taken
@@ -238,43 +237,33 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def _taken(
-    layer: Layer, index: int, layers: Sequence[Layer], known: Experiments, shared: Layer | None
-) -> Experiment:
+    layer: Layer, index: int, layers: Sequence[Layer], known: dict[str, Any], shared: Layer | None
+) -> dict[Any, Any]:
     """The experiment of an item of a layer's list; ConfigError for one of no use.
 
     One that gives no `implementations` has those of `shared`, the last layer so far with some; one
     that is used by name, only those of the same layer. `known` are those of the layers below.
     """
-    path: KeyPath = ("experiments", index)
-    item = layer.keys["experiments"][index]
+    path, item = ("experiments", index), layer.keys["experiments"][index]
+    taken: dict[Any, Any] = {SOURCES: []}
     keys = {"use": item} if isinstance(item, str) else item
     if not isinstance(keys, Mapping):
         raise unusable(f"{layer.place(path)[1]}: {mistyped(item, EACH)}")
-    taken: Experiment = {**keys, SOURCES: [(layer, path, ())]}
-    if shared and SHARED not in keys and (shared is layer or "use" not in keys):
-        taken[SHARED] = shared.keys[SHARED]
-        taken[SOURCES].insert(0, (shared, (SHARED,), (SHARED,)))
-    if "use" not in keys:
-        return taken
-    used = taken.pop("use")
-    name = used if isinstance(used, str) else shown(used)
-    if not known:
-        built_in = merged([read_layer(BUILT_IN / config_file(named_benchmark(layers)))])
-        known |= {each["name"]: each for each in built_in["experiments"]}
-    if name not in known:
-        names = ", ".join(known) or "none"
-        text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
-        raise unusable(f"{layer.place(path)[1]}: {text}")
-    if "sweep" in keys:
-        raise unusable(
-            f"{layer.place((*path, 'sweep'))[1]}: cannot be changed; remove it here, or define an "
-            f"experiment of your own, without use: {name}"
-        )
-    if "name" not in keys:
-        taken["name"] = name
-        taken[SOURCES].insert(0, (layer, path, ("name",)))
-    sources = known[name][SOURCES] + taken[SOURCES]
-    return {**_merged(known[name], taken), SOURCES: sources}
+    if "use" in keys:
+        name = used if isinstance(used := keys["use"], str) else shown(used)
+        if not known:
+            built_in = merged([read_layer(BUILT_IN / config_file(named_benchmark(layers)))])
+            known |= {each["name"]: each for each in built_in["experiments"]}
+        if name not in known:
+            text = f"there is no experiment {name}{nearest(name, known)}; known: {', '.join(known)}"
+            raise unusable(f"{layer.place(path)[1]}: {text}")
+        if "sweep" in keys:
+            text = "cannot be changed; remove it here, or define an experiment of your own, without"
+            raise unusable(f"{layer.place((*path, 'sweep'))[1]}: {text} use: {name}")
+        taken = _changed(known[name], {"name": name}, layer, path, ("name",))
+    if shared and (shared is layer or "use" not in keys):
+        taken = _changed(taken, {SHARED: shared.keys[SHARED]}, shared, (SHARED,), (SHARED,))
+    return _changed(taken, {key: keys[key] for key in keys if key != "use"}, layer, path, ())
 
 
 def place_of(path: KeyPath, layers: Iterable[Layer], experiments: Sequence[Any] = ()) -> str:
@@ -298,19 +287,18 @@ def place_of(path: KeyPath, layers: Iterable[Layer], experiments: Sequence[Any] 
     return f"{place} (changed by {last.place(changed)[1]})"
 
 
-def _with_chosen(benchmark: Benchmark, config: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _with_chosen(benchmark: Benchmark, config: dict[str, Any], place: str) -> dict[str, Any]:
     """The configuration with only the problems that its key of the benchmark's name chooses.
 
     So ``ladder=t28`` measures the ladder's steps on that case and nothing else: the first
     experiment that sweeps problems remains, with those; the headline is the first of them. Without
     that key the configuration is as it is.
     """
-    kept = {key: value for key, value in config.items() if key != benchmark.name}
     parameter = benchmark.stand_in
     if parameter is None or benchmark.name not in config:
-        return kept
-    chosen, numbers = config[benchmark.name], dict[int, None]()
-    for named in chosen.split(",") if isinstance(chosen, str) else model.many(chosen):
+        return config
+    chosen, numbers = config.pop(benchmark.name), dict[int, None]()
+    for named in chosen if isinstance(chosen, list) else str(chosen).split(","):
         digits = str(named).strip().removeprefix(parameter.symbol)  # t28, 28 or "28"
         if not (digits.isdecimal() and parameter.stands_for and parameter.stands_for(int(digits))):
             raise ConfigError(f"{place}: there is no {parameter.labels['en']} {named}")
@@ -320,7 +308,7 @@ def _with_chosen(benchmark: Benchmark, config: Mapping[str, Any], place: str) ->
         raise ConfigError(f"{place}: no experiment sweeps {parameter.name} to choose from")
     for block, value in ((config[model.HEADLINE], next(iter(numbers))), (found[0], [*numbers])):
         block |= {device: {parameter.name: value} for device in ("cuda", "cpu")}
-    return kept | {"experiments": found[:1]}
+    return config | {"experiments": found[:1]}
 
 
 def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) -> dict[str, Any]:
@@ -335,7 +323,7 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
     Raises:
         ConfigError: one message with a line for each problem (origin, key, remedy).
     """
-    given, benchmark = merged(layers), find_benchmark(named_benchmark(layers))
+    given, benchmark = merged(layers), BENCHMARKS[named_benchmark(layers)]
     items = given.get("experiments")
     sources = [each.pop(SOURCES) for each in items] if isinstance(items, list) else []
     keys_of = model.CONFIGURATION if benchmark is DEFAULT else model.configuration_of(benchmark)

@@ -12,38 +12,22 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from datetime import date
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from flashlab.benchmarks import settings
 from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
-from flashlab.benchmarks.settings import (
-    ABSENT,
-    EACH,
-    MANY,
-    OR_EACH,
-    OR_MANY,
-    Count,
-    Keys,
-    Line,
-    OneOrEach,
-    OneOrMany,
-    Positive,
-    Precision,
-    Text,
-    Title,
-)
-
-T = TypeVar("T", bound=Hashable)
+from flashlab.benchmarks.settings import EACH, MANY, OR_EACH, OR_MANY, Keys, Positive, Precision
 
 
-def _distinct(values: list[T]) -> list[T]:
+def _distinct(values: list[Any]) -> list[Any]:
     if twice := [value for value in values if values.count(value) > 1]:
         said = "holds {value} twice; keep one of them"
         raise PydanticCustomError("twice", said, {"value": str(twice[0])})
@@ -65,7 +49,7 @@ def _filled(**keys: Any) -> tuple[Any, Any]:
 def _of_devices(one: Any, cuda: Any, cpu: Any) -> tuple[Any, Any]:
     """One value for both kinds of device, or a mapping, which by default has these."""
     each: Any = _keys(cuda=(one, cuda), cpu=(one, cpu))
-    return OneOrEach[one, each], each()  # type: ignore[misc]
+    return settings.OneOrEach[one, each], each()  # type: ignore[misc]
 
 
 Name = Annotated[str, Field(max_length=60, pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
@@ -73,9 +57,8 @@ Size = Annotated[int, Field(ge=1, le=2**24)]  # more is a slip of the keyboard
 Processes = Annotated[int, Field(ge=1, le=20)]
 Implementations = Annotated[list[str], Field(min_length=1), AfterValidator(_distinct)]
 Languages = Annotated[list[Literal["zh_TW", "en"]], Field(min_length=1), AfterValidator(_distinct)]
-Sides = Annotated[list[Text], Field(min_length=2, max_length=2)]
-Words = OneOrMany[str, list[str]]
-Chosen = OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
+Words = settings.OneOrMany[str, list[str]]
+Chosen = settings.OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
 SAMPLED = _filled(relative_interval=(Precision, 0.01), max_seconds=_of_devices(Positive, 0.05, 0.2))
 
 EXAMPLES: dict[str, Any] = {
@@ -100,15 +83,12 @@ def _block(benchmark: Benchmark, *, many: bool) -> Any:
     linked |= {name for product in benchmark.products for name in product.names}
     fields: dict[str, Any] = {}
     for parameter in benchmark.parameters:
-        one: Any = Size
-        if parameter.is_variant:
-            one = Literal[*parameter.words] if parameter.kind is str else bool
-        several: Any = Annotated[list[one], Field(min_length=1)]
-        if parameter.is_variant:
-            several = Annotated[several, AfterValidator(_distinct)]
-        kind: Any = OneOrMany[one, several] if many else one  # type: ignore[misc]
+        one: Any = {int: Size, bool: bool}.get(parameter.kind) or Literal[*parameter.words]
+        check = AfterValidator(_distinct if parameter.is_variant else list)
+        several: Any = Annotated[list[one], Field(min_length=1), check]
+        kind: Any = settings.OneOrMany[one, several] if many else one  # type: ignore[misc]
         follows = parameter.derive or parameter.default or parameter.name in linked
-        fields[parameter.name] = (kind, ABSENT) if follows else kind
+        fields[parameter.name] = (kind, None) if follows else kind
     return _keys(**fields)
 
 
@@ -116,11 +96,11 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
     """The configuration of a benchmark's report."""
     one, many = _block(benchmark, many=False), _block(benchmark, many=True)
     quantity: Any = Literal[*benchmark.quantities, *(curve.name for curve in benchmark.curves)]
-    figure: Any = _keys(metric=quantity, implementations=(Implementations, ABSENT))
-    figures: Any = list[OneOrEach[quantity, figure]]
+    figure: Any = _keys(metric=quantity, implementations=(Implementations, None))
+    figures: Any = list[settings.OneOrEach[quantity, figure]]
     experiment: Any = _keys(
         name=Name,
-        title=_keys(zh_TW=Title, en=Title),
+        title=_keys(zh_TW=settings.Title, en=settings.Title),
         sweep=Literal[*(p.name for p in benchmark.parameters if not p.is_variant)],
         cuda=many,
         cpu=many,
@@ -128,12 +108,12 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
         figures=figures,
         supplement=(figures, []),
         counted=(bool, True),
-        replicates=(dict[str, Processes], ABSENT),
+        replicates=(dict[str, Processes], None),
     )
     protocols = {name: (kind(), kind()()) for name, kind in benchmark.protocols.items()}
-    protocols = protocols or {"sampled": SAMPLED, "lab5": _filled(repeats=(Count, 30))}
-    remarks: Any = _keys(zh_TW=(str, ABSENT), en=(str, ABSENT))
-    own = {benchmark.name: (Chosen, ABSENT)} if benchmark.stand_in else {}
+    protocols = protocols or {"sampled": SAMPLED, "lab5": _filled(repeats=(settings.Count, 30))}
+    remarks: Any = _keys(zh_TW=(str, None), en=(str, None))
+    own = {benchmark.name: (Chosen, None)} if benchmark.stand_in else {}
     return _keys(
         benchmark=(Literal[*BENCHMARKS], DEFAULT.name),
         dataset=(Name, "local"),
@@ -145,16 +125,16 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
             **protocols,
             timeout_s=(Positive, 300),
         ),
-        memory_mb=_filled(measure=(Count, 16000), report=(Count, 4000)),
+        memory_mb=_filled(measure=(settings.Count, 16000), report=(settings.Count, 4000)),
         counters=(Literal["auto", "yes", "no", True, False], "auto"),
         counted=(Implementations, ["Pytorch", "Flash2", "SdpaCudnn", "Flash4", "FlashLab"]),
         replicates=_of_devices(Processes, 3, 3),
         quick=(bool, False),
-        hyper_param=(Text, None),
+        hyper_param=(settings.Text, None),
         again=(Words, []),
         languages=(Languages, ["zh_TW", "en"]),
         anonymous=(bool, False),
-        author=(_keys(name=(Line, ABSENT), id=(Line, ABSENT), course=(Line, ABSENT)), None),
+        author=(_keys(**dict.fromkeys(("name", "id", "course"), (settings.Line, None))), None),
         remarks=(dict[Name, remarks], {}),
         summary=_keys(cuda=one, cpu=one, implementations=Implementations),
         implementations=(Implementations, None),
@@ -162,13 +142,13 @@ def configuration_of(benchmark: Benchmark) -> type[Keys]:
         name=(Name, None),
         freeze_anyway=(bool, False),
         alone=(bool, False),
-        **{"import": (Text, None)},
-        device_name=(Text, None),
-        compare=(Sides, None),
-        submissions=(Text, None),
-        pdf=(Text, None),
+        **{"import": (settings.Text, None)},
+        device_name=(settings.Text, None),
+        compare=(Annotated[list[settings.Text], Field(min_length=2, max_length=2)], None),
+        submissions=(settings.Text, None),
+        pdf=(settings.Text, None),
         reproduce=(Annotated[int, Field(ge=1, le=1000)], None),
-        grading=_filled(device=(Text, ABSENT), seed=(Annotated[int, Field(ge=0)], 0)),
+        grading=_filled(device=(settings.Text, None), seed=(Annotated[int, Field(ge=0)], 0)),
         **own,
     )
 
@@ -207,10 +187,6 @@ def _experiment_problems(experiment: Mapping[str, Any], before: Collection[str])
             yield path, f"{text}, or remove it here"
 
 
-def many(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
     """Problems of which parameters a block gives: any two of a product, and no third."""
     for product in benchmark.products:
@@ -231,7 +207,8 @@ def _given_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
             yield (), f"give {', '.join(beside)}, or {name} in place of {', '.join(others)}"
         elif beside:
             yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
-        for value in many(block.get(name, [])):
+        values = block.get(name, [])
+        for value in values if isinstance(values, list) else [values]:
             if not (stand_in.stands_for and stand_in.stands_for(value)):
                 yield (name,), f"there is no {name} {value}"
 
@@ -260,21 +237,17 @@ def _sweep_problems(benchmark: Benchmark, sweep: str, block: Mapping[str, Any]) 
 def _divisor_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Problems:
     """Problems of sizes that do not divide those that they must divide."""
     runs = [*benchmark.combinations(block)]
-    for product in benchmark.products:
-        if product.whole in block:
-            (divisor,) = set(product.factors) & block.keys()
-            for whole, size in ((run[product.whole], run[divisor]) for run in runs):
-                if whole % size:
-                    text = f"{divisor} {size} does not divide {whole}; use a multiple of {size}"
-                    yield (product.whole,), f"{text}, such as {max(1, round(whole / size)) * size}"
-                    return
-    for parameter in benchmark.parameters:
-        if (of := parameter.divides) and parameter.name in block:
-            for run in map(benchmark.complete, runs):
-                value, whole = int(run[parameter.name]), int(run[of])
-                if whole % value:
-                    text = f"{value} does not divide {of} {whole}; use 1, or another divisor"
-                    yield (parameter.name,), text
+    for product in (p for p in benchmark.products if p.whole in block):
+        (divisor,) = set(product.factors) & block.keys()
+        for whole, size in ((run[product.whole], run[divisor]) for run in runs):
+            if whole % size:
+                text = f"{divisor} {size} does not divide {whole}; use a multiple of {size}"
+                yield (product.whole,), f"{text}, such as {max(1, round(whole / size)) * size}"
+                return
+    for at, of in ((p.name, p.divides) for p in benchmark.parameters if p.divides):
+        for run in map(benchmark.complete, runs):
+            if int(run[of]) % int(run[at]):
+                yield (at,), f"{run[at]} does not divide {of} {run[of]}; use 1, or another divisor"
 
 
 def problems_beside(
@@ -316,15 +289,11 @@ def model_at(model: type[Keys], path: Sequence[object]) -> type[Keys]:
     """The model of the mapping at a path of keys and positions below a model."""
     for part in path:
         field = model.model_fields.get(str(part))
-        model = (field and _model_in(field.annotation)) or model
+        kinds: list[Any] = [field.annotation] if field else []
+        for kind in kinds:
+            kinds += get_args(kind)  # of a type such as `list[Figure]`
+        model = next((k for k in kinds if isinstance(k, type) and issubclass(k, Keys)), model)
     return model
-
-
-def _model_in(annotation: Any) -> type[Keys] | None:
-    """The first model within a type such as ``list[Figure]``; None if it is of plain values."""
-    if isinstance(annotation, type) and issubclass(annotation, Keys):
-        return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 # The message of a mistake: what is wrong, and the remedy
@@ -361,12 +330,6 @@ def example_text(key: object) -> str:
     return f"; for example {shown(EXAMPLES[str(key)])}" if key in EXAMPLES else ""
 
 
-def key_text(path: KeyPath) -> str:
-    """A path as messages show it: ``experiments[0].cuda.seq_len``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.lstrip(".") or "the top level"
-
-
 def shown(value: Any) -> str:
     """A value on one short line, whatever it is."""
     try:
@@ -382,33 +345,29 @@ def nearest(word: str, known: Collection[str]) -> str:
     if meant not in known:
         folded = {name.casefold(): name for name in known}
         close = difflib.get_close_matches(word.casefold(), folded, n=1)
-        meant = folded[close[0]] if close else None
+        meant = next(map(folded.get, close), None)
     return f" (did you mean {meant}?)" if meant else ""
-
-
-def _remedy(value: Any, wanted: str) -> str:
-    """The end of a message: how to write a value of the wanted type; empty if that is long."""
-    match value:
-        case int() | float() | date() if wanted == "text":
-            return "; put text in quotes"
-        case dict() if wanted == MANY:
-            return "; begin each item of the list with a hyphen"
-        case str() if wanted == MANY:
-            return f"; write [{value}]"
-        case str() if wanted == "true or false":
-            return "; write true or false without quotes"
-        case str() if wanted.endswith(" number"):
-            with suppress(ValueError):  # YAML takes 1e-3 for text
-                if math.isfinite(number := float(value)):
-                    return f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
-    return ""
 
 
 def mistyped(value: Any, wanted: str, or_form: str = "", remedy: str = "") -> str:
     """The message for a value that is not of the wanted type, nor of the other form allowed."""
-    remedy = remedy or _remedy(value, wanted)
     if value is None:
         return f"has no value; give it {wanted}{or_form}, or remove the key{remedy}"
+    match value:
+        case _ if remedy:
+            pass
+        case int() | float() | date() if wanted == "text":
+            remedy = "; put text in quotes"
+        case dict() if wanted == MANY:
+            remedy = "; begin each item of the list with a hyphen"
+        case str() if wanted == MANY:
+            remedy = f"; write [{value}]"
+        case str() if wanted == "true or false":
+            remedy = "; write true or false without quotes"
+        case str() if wanted.endswith(" number"):
+            with suppress(ValueError):  # YAML takes 1e-3 for text
+                if math.isfinite(number := float(value)):
+                    remedy = f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
     return f"must be {wanted}{or_form}, found {shown(value)}{remedy}"
 
 
