@@ -158,26 +158,6 @@ def test_a_server_is_this_users_alone_and_ends_with_its_call(
     wait_until(lambda: not folder.exists(), "the end of the server")
 
 
-def test_nonsense_and_a_killed_server_stop_nobody(workflow: subprocess.Popen[bytes]) -> None:
-    server = Server(workflow.pid, os.environ, ())
-
-    def serves(process: psutil.Process) -> bool:
-        named = str(server.path) in (process.info["cmdline"] or ())
-        return named and os.getsid(process.pid) == process.pid
-
-    for _ in range(2):
-        nonsense = server.connect()
-        assert nonsense is not None
-        nonsense.sendall(b"nonsense\n")
-        nonsense.close()
-        child = begin("end", 0, workflow.pid)
-        assert child.is_warm
-        child.kill()
-        (process,) = filter(serves, psutil.process_iter(["cmdline"]))
-        process.kill()
-        process.wait(PATIENCE)
-
-
 def test_a_fork_of_this_process_dies_with_it() -> None:
     code = (
         "import os, time; from flashlab.forks import forked\n"

@@ -60,46 +60,34 @@ def test_memory_that_sharing_saves_is_that_of_k_and_v_and_their_gradients(kv_hea
     assert naive[1] == naive[0] - 2 * saved
 
 
-@pytest.mark.parametrize(
-    ("shape", "exact"),
-    [
-        (Shape(1, 256, 4, 256, False), "model flash2 naive"),
-        (Shape(1, 127, 4, 256, False), ""),  # N < 2d
-        (Shape(1, 256, 4, 4 * 60, False), ""),  # flash-attn pads d
-        (Shape(1, 130, 1, 64, False), "model"),  # the allocator rounds up
-        (Shape(2, 1024, 2, 256, False), "model"),  # 3 MiB: 1 MiB was held more
-        (Shape(1, 16384, 1, 64, True), "model flash2"),  # the naive peak is in the forward pass
-    ],
-)
-def test_where_the_memory_is_exact(shape: Shape, exact: str) -> None:
-    assert costs.has_memory_model(shape) == ("model" in exact)
-    assert costs.flash2_memory_is_exact(shape) == ("flash2" in exact)
-    assert costs.naive_memory_is_exact(shape) == ("naive" in exact)
-
-
-SHAPE = Shape(batch_size=2, seq_len=128, num_heads=4, emb_dim=128, causal=False)
 FLASH, TORCH, H200 = "flash-attn 2.8.3", "torch 2.11.0", "NVIDIA H200"
+SMALL, SDPA = Shape(2, 128, 4, 128, False), "torch 2.11.0 SDPBackend.FLASH_ATTENTION (CUDA)"
 
 
 @pytest.mark.parametrize(
-    ("name", "provider", "device_name", "dtype", "workspaces"),
+    ("name", "shape", "provider", "device_name", "workspaces"),
     [
-        ("Flash2", FLASH, H200, "float16", 0),
-        ("Pytorch", TORCH, H200, "float16", 64),
-        ("Pytorch", TORCH, "NVIDIA GeForce RTX 3070", "float16", 16.25),
-        ("Flash2", FLASH, H200, "bfloat16", None),
-        ("Flash2", "torch 2.11.0 SDPBackend.FLASH_ATTENTION (CUDA)", H200, "float16", None),
-        ("SdpaMath", FLASH, H200, "float16", None),
-        *(("Pytorch", TORCH, name, "float16", None) for name in ("Abacus", "NVIDIA B200", None)),
+        *((name, SMALL, by, H200, 64) for name, by in (("Flash2", FLASH), ("Pytorch", TORCH))),
+        ("Pytorch", SMALL, TORCH, "NVIDIA GeForce RTX 3070", 16.25),
+        ("Flash2", Shape(1, 16384, 1, 64, True), FLASH, H200, 64),
+        ("Pytorch", Shape(1, 16384, 1, 64, True), TORCH, H200, None),  # its peak is in the forward
+        ("Flash2", Shape(1, 127, 4, 256, False), FLASH, H200, None),  # N < 2d
+        ("Flash2", Shape(1, 256, 4, 4 * 60, False), FLASH, H200, None),  # flash-attn pads d
+        ("Flash2", Shape(1, 130, 1, 64, False), FLASH, H200, None),  # the allocator rounds up
+        ("Pytorch", Shape(2, 1024, 2, 256, False), TORCH, H200, None),  # 1 MiB was held more
+        *(("Flash2", SMALL, SDPA, H200, None), ("SdpaMath", SMALL, FLASH, H200, None)),
+        *(("Pytorch", SMALL, TORCH, device, None) for device in ("Abacus", "NVIDIA B200", None)),
     ],
 )
 def test_the_model_covers_the_runs_whose_allocations_are_known(
-    name: str, provider: str, device_name: str | None, dtype: str, workspaces: float | None
+    name: str, shape: Shape, provider: str, device_name: str | None, workspaces: float | None
 ) -> None:
-    found = exact_peak_memory(attention_run(name, SHAPE, dtype, "cuda"), provider, device_name)
+    run = attention_run(name, shape, "float16", "cuda")
+    found = exact_peak_memory(run, provider, device_name)
+    assert exact_peak_memory(replace(run, dtype="bfloat16"), provider, device_name) is None
     if workspaces is None:
         assert found is None
     else:
-        naive = costs.naive_peak_memory(SHAPE, int(workspaces * costs.MIB))
-        expected = costs.flash2_peak_memory(SHAPE) if name == "Flash2" else naive
+        naive = costs.naive_peak_memory(shape, int(workspaces * costs.MIB))
+        expected = costs.flash2_peak_memory(shape) if name == "Flash2" else naive
         assert found == expected / costs.MIB
