@@ -1,4 +1,4 @@
-"""What a report rests on is in it: the very files, which a manifest vouches for."""
+"""What a report rests on is in it: the very files, which a manifest vouches for; read again."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import gzip
 import hashlib
 import itertools
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pikepdf
 import pytest
+from planted.records import record_of
 
 from flashlab.analysis.experiment import DERIVED, TABLES
 from flashlab.files import read_json
+from flashlab.report import rebuild
 from flashlab.report.attachments import software
+from flashlab.report.rebuild import AttachmentError
+from flashlab.runs import Run
 
 EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 
@@ -75,3 +80,28 @@ def test_all_dates_are_the_start_of_the_last_run(finished: Any) -> None:
     last = max(read_json(path)["record"]["started"] for path in records)
     found = datetime.strptime(date, "D:%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
     assert found == datetime.fromisoformat(last)
+
+
+@pytest.mark.parametrize(
+    ("processes", "why"),
+    [
+        ((2, 0, 1), None),
+        ((0, 0), "is attached twice"),
+        *(((0, each), r"sources\.process") for each in (-1, "1", None)),
+    ],
+)
+def test_the_processes_of_a_run_are_one_planned_run_or_refused(
+    run: Run, tmp_path: Path, processes: tuple[object, ...], why: str | None
+) -> None:
+    """One that is there already, or is no number, is no process."""
+    documents = {
+        f"{i}.json": replace(record_of(run), sources={"process": process}).to_json()
+        for i, process in enumerate(processes)
+    }
+    if why:
+        with pytest.raises(AttachmentError, match=why):
+            rebuild._write_records(documents, tmp_path)
+    else:
+        entry = rebuild._write_records(documents, tmp_path)
+        found = [(part.process, part.path.name) for part in entry]
+        assert found == [(0, "1.json"), (1, "2.json"), (2, "0.json")]

@@ -30,8 +30,7 @@ def page(copy_finished: Callable[[Path], Any], tmp_path_factory: pytest.TempPath
     """The page of the finished folder, made by its rule."""
     project = copy_finished(tmp_path_factory.mktemp("page") / "copy")
     project.make("report/lab5.html")
-    made: Path = project.folder / "report" / "lab5.html"
-    return made
+    return project.folder / "report" / "lab5.html"
 
 
 def test_it_is_whole_and_asks_for_nothing(page: Path) -> None:
