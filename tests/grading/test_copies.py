@@ -160,7 +160,7 @@ COPIES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
     "two digits": (2, None, {x: {ROUNDED} for x in ("s00", "s01")}, partial(rounded, 2)),
     **{
         f"a clock of {1000 * step:.4g} ms": (
-            *(2, of(1, copy.copy)), {x: {CLOCK} for x in ("s00", "s01", "eve")},
+            2, of(1, copy.copy), {x: {CLOCK} for x in ("s00", "s01", "eve")},
             partial(clocked, step),
         )
         for step in (1e-3, 4e-3, 10e-3, 15.6e-3, 1 / 64)
