@@ -103,9 +103,9 @@ class Judge:
             yield all(RIGHT["slower"](x[v]) for v in f["slower"] if v in x)
         elif says != "undecided":
             yield all(RIGHT["faster"](t) for v, t in x.items() if v not in open_at)
-        if says == "constant" or f.get("change") == "hardly":
+        if says == "constant":
             yield _is_flat([*x.values()])
-        if says == "moves" and f["change"] != "hardly":
+        if says == "moves":
             yield (ends[1] > ends[0]) is (f["change"] == "grows")
         if says == "peaks":
             yield x.get(f["most"], 2.0) > x.get(f["least"], 1.0)

@@ -88,7 +88,7 @@ LEADS: Mapping[str, tuple[Sequence[Speed], str]] = {
     ),
     "stays": ((sure(2.0), sure(2.02), sure(2.01), sure(2.03)), "lead_constant"),
     "within three margins, but the ends exclude each other": (
-        *((sure(2.0, 0.003), sure(2.05), sure(2.1), sure(2.2, 0.003)), "lead_moves hardly"),
+        *((sure(2.0, 0.003), sure(2.05), sure(2.1), sure(2.2, 0.003)), "lead_moves grows"),
     ),
     "peaks": ((sure(2.0), sure(3.0), sure(2.5), sure(2.1)), "lead_peaks"),
     "shrinks": ((sure(3.0), sure(2.5), sure(2.0), sure(1.5)), "lead_moves shrinks"),

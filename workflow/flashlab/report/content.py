@@ -307,7 +307,8 @@ class _Composer:
         yield says("dataset.local") if local else f"data/{self.config['dataset']}"
         for name in self.data.declared:
             if self.data.benchmark.naive and not name.endswith(PACKED_TWIN):
-                yield {e: f"{name}: {text}" for e, text in label_of(self.data, name).items()}
+                of = label_of(self.data, name).items()
+                yield {e: t if t.startswith(name) else f"{name}: {t}" for e, t in of}
 
     def _notices(self) -> Iterator[tuple[str, Text]]:
         """What is to be known first."""

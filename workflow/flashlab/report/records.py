@@ -257,7 +257,8 @@ def method(data: Dataset, records: pd.DataFrame) -> list[Text]:
         if key.startswith(beginning) and others.isdisjoint(key.split("."))
     ]
     timed = [says(f"method.{name}") for name in distinct(records, "protocol")]
-    return [*own, *timed, *_processes(data, records), says("method.difference")]
+    paired = [says("method.pairs")] if data.comparisons.pairs.astype(float).gt(0).any() else []
+    return [*own, *timed, *_processes(data, records), says("method.difference"), *paired]
 
 
 def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:

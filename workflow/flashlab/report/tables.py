@@ -51,7 +51,7 @@ MOST_VALUES, MOST_OF_PASS = 6, 4
 WIDE = 5
 """From so many implementations on, tables are set in smaller type."""
 
-SIGNS = {"grows": "↗", "shrinks": "↘", "hardly": "=", "constant": "=", "peaks": "∧", "dips": "∨"}
+SIGNS = {"grows": "↗", "shrinks": "↘", "constant": "=", "peaks": "∧", "dips": "∨"}
 """How a lead changes along a sweep; ``?`` where that is open."""
 
 FAILED = {"oom": "OOM", "incorrect": "✗", IMPLAUSIBLE: "!", "unsupported": "–"}

@@ -54,9 +54,8 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     if found in BY_CHANGE:
         return BY_CHANGE[found]
     facts |= {"range": facts["at"], "both": facts["ends"]}
-    if found in ("constant", "hardly"):
-        is_masked = all("=true" in variant for variant in s.variants)
-        facts["mask"] = clause("with_mask" if is_masked else "without_mask")
+    if found == "constant":
+        facts["mask"] = roles.mask_of(s)
         return {"N": "fits", "B": "batch"}.get(s.symbol, "still")
     steps = speeds.x.astype(float)
     if not (steps.is_monotonic_increasing if found == "grows" else steps.is_monotonic_decreasing):
@@ -95,7 +94,8 @@ def all_missing(data: Dataset) -> list[Observation]:
 def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
     """Clauses by implementation and status; a packed twin that fails with the other is left out.
 
-    A sweep that fails as a whole at an N that is named is left out; what is wrong is by head size.
+    A sweep that fails as a whole at an N that is named is left out; what is wrong at each of its
+    settings of a head size is named by that.
     """
     found: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
     for s in sweeps:
@@ -112,7 +112,8 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
             whole = s.symbol != "N" and all((variant, name, x) in gone for x in values)
             if whole and int(s.failed.seq_len.iloc[0]) in places.get(("N", mask), ()):
                 continue
-            is_wrong = status == "incorrect" and at in dims and len({*dims.values()}) > 1
+            right = s.data.runs.head_dim[s.data.runs.index.get_level_values(2) == name]
+            is_wrong = status == "incorrect" and at in dims and dims[at] not in {*right}
             p, value = ("d", dims[at]) if is_wrong else (s.symbol, at)
             places.setdefault((p, mask), set()).add(value)
     return [

@@ -193,6 +193,7 @@ def _movements(data: Dataset) -> list[dict[str, Any]]:
             says = "moves_mask" if s.is_switch else "moves"
             bounds = {"least": float(high.low / low.high), "most": float(high.high / low.low)}
             part = clause(says, p=s.symbol, at=[*map(int, two.index)], name=name, ends=[*two.x])
+            part["mask"] = roles.mask_of(s)
             found.append({**part, **bounds, "rows": [*map(int, two["row"])]})
     return sorted(found, key=lambda each: -abs(math.log(each["ends"][1] / each["ends"][0])))
 
@@ -210,6 +211,7 @@ def decides(data: Dataset) -> Observation | None:
     ]
     facts = {"of": shown, "what": "mask" if first["says"] == "moves_mask" else first["p"]}
     is_most = all(first["least"] > m["most"] for m in rest) and first["p"] in "NBHE"
+    is_most &= not any(map(roles.is_alike, data.sweeps))
     evidence = data.rows(pd.DataFrame({"row": [row for m in shown for row in m["rows"]]}))
     return Observation("decides", None, facts, evidence, "most" if is_most else "some", "answer")
 

@@ -81,6 +81,12 @@ def span(numbers: Iterable[float]) -> list[float]:
     return [min(known), max(known)]
 
 
+def mask_of(s: Sweep) -> dict[str, Any] | None:
+    """The clause that all of an experiment is with the mask, or without it."""
+    masks = {"true" in variant for variant in s.variants}
+    return clause("with_mask" if True in masks else "without_mask") if len(masks) == 1 else None
+
+
 # Odd runs
 
 
@@ -153,8 +159,7 @@ def change(speeds: pd.DataFrame) -> str:
 
     ``peaks`` or ``dips``: an inner one lies beyond both ends by two margins; ``grows`` or
     ``shrinks``: that of one end lies beyond the other's by one; ``constant``: all are within three
-    margins; ``hardly``: so, but those of the ends exclude each other; else ``open``. ``unknown``
-    where there are no two intervals.
+    margins; else ``open``. ``unknown`` where there are no two intervals.
     """
     known = speeds.dropna(subset=["low", "high"])
     if len(known) < 2:
@@ -165,16 +170,16 @@ def change(speeds: pd.DataFrame) -> str:
         return "peaks"
     if any(high[i] * margins(2) < min(low[0], low[-1]) for i in inner):
         return "dips"
-    if max(high) / min(low) <= margins(3):
-        return "hardly" if low[-1] > high[0] or low[0] > high[-1] else "constant"
     first, last = known.iloc[0], known.iloc[-1]
-    return "grows" if beyond(last, first) else "shrinks" if beyond(first, last) else "open"
+    if beyond(last, first) or beyond(first, last):
+        return "grows" if beyond(last, first) else "shrinks"
+    return "constant" if max(high) / min(low) <= margins(3) else "open"
 
 
 def towards(speeds: pd.DataFrame) -> str | None:
     """Where a lead goes: ``grows``, ``shrinks``, ``keeps``; None if it turns, or that is open."""
-    found = {"constant": "keeps", "hardly": "keeps"}.get(change(speeds), change(speeds))
-    return found if found in ("grows", "shrinks", "keeps") else None
+    found = change(speeds)
+    return {"grows": found, "shrinks": found, "constant": "keeps"}.get(found)
 
 
 def leaders(s: Sweep, variant: str = "") -> dict[int, str]:

@@ -21,8 +21,7 @@ FLAT = 1.05
 TIER = 1.15
 """By how much the next one is slower, and shown to be, where a new tier begins."""
 
-CHANGES = {"grows": "moves", "shrinks": "moves", "hardly": "moves", "dips": "peaks"}
-CHANGES |= {"unknown": "open"}
+CHANGES = {"grows": "moves", "shrinks": "moves", "dips": "peaks", "unknown": "open"}
 """What says how a lead changes, where it has not its name (`roles.change`)."""
 
 Clause = dict[str, Any]
