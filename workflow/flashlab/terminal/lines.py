@@ -1,20 +1,24 @@
 """One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
-A `Call` is what has happened so far, of which functions make the lines to print; they know nothing
-of Snakemake's events. Ratios are of medians, without intervals: the report decides.
+Ratios are of medians, without intervals: the report decides.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import os
+import re
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple
+
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from flashlab.analysis.experiment import chosen_metrics
 from flashlab.analysis.verdict_changes import CHANGED
@@ -22,17 +26,9 @@ from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
 from flashlab.measuring.supervise import is_claimed
 from flashlab.numbers import measured, range_of
+from flashlab.plan import call, plan_files
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.make import DATA, LOCAL
-from flashlab.plan.plan_files import (
-    EXPERIMENTS,
-    RECORDS,
-    TITLES,
-    Plan,
-    planned_records,
-    process_files,
-    results_of,
-)
 from flashlab.records import Measurement, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
@@ -55,60 +51,33 @@ ADVICE = (
 MEASURED_WIDTH, LONGEST_LINE, TAIL_LINES = 11, 300, 12
 """Characters of a value, and of a message, of which the record has all; lines of a log."""
 
+BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Building DAG of jobs")
+"""Messages of Snakemake without an event that tell the reader nothing."""
+
+ENDS_SOON = "Will exit after finishing currently running jobs"
+"""Said, maybe twice, once SIGTERM has come."""
+JOB_FAILED = re.compile(
+    "Exiting because a job execution failed|WorkflowError:\nAt least one job did not"
+    "|(.|\n)*CalledProcessError in file"
+)
+REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
+"""A message of ours, between the lines of ours that raise it."""
+
 Outcome = tuple[str, str, Mapping[str, Measurement]]
 """A record's status, the first line of its message, and its values."""
 
 UNMEASURED: Outcome = ("unmeasured", "there is no record", {})
-UNPLANNED = Plan(DEFAULT.name, DEFAULT.report, LOCAL, f"results/{LOCAL}", "cpu", "", {})
+HOME = f"results/{LOCAL}"
+UNPLANNED = plan_files.Plan(DEFAULT.name, DEFAULT.report, LOCAL, HOME, "cpu", "", {})
 
 
 class Job(NamedTuple):
-    """A job of Snakemake: its rule, what it says of itself, and its files."""
+    """A job of Snakemake: its rule, what it says of itself, its files, and its log, if any."""
 
     rule: str
     title: str
     outputs: tuple[str, ...]
-    logs: tuple[str, ...]
-
-
-@dataclass
-class Call:
-    """What has happened in a call; times are in seconds, paths relative to the pipeline's folder.
-
-    `words` are those of the command, and `command` is what makes its report. `runs` are planned, by
-    the files of their records, and `names` what lines call these. `counts` are the jobs of each
-    rule; `jobs`, by number, `done` and `failed` those that have begun and ended. It may be
-    `stopped` by an error that is none of a job; `withheld` are lines that only repeat a job's.
-    """
-
-    dry_run: bool = False
-    began: float | None = None
-    words: list[str] = field(default_factory=list)
-    command: str = "./run report"
-    plan: Plan = UNPLANNED
-    runs: dict[str, Run] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    jobs: dict[int, Job] = field(default_factory=dict)
-    done: list[Job] = field(default_factory=list)
-    failed: list[Job] = field(default_factory=list)
-    measured_at: list[float] = field(default_factory=list)
-    withheld: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    stopped: bool = False
-    nothing_to_do: bool = False
-
-
-def begin(call: Call, plan: Plan) -> None:
-    """Note what a call plans."""
-    call.plan, processes = plan, dict[str, str]()
-    call.command += f" {plan.benchmark}" if plan.benchmark != DEFAULT.name else ""
-    for entry in planned_records(plan.view(RECORDS)):
-        files = [file["path"] for file in process_files(entry)]
-        call.runs |= dict.fromkeys(files, Run.of(BENCHMARKS[plan.benchmark], entry["run"]))
-        processes |= {path: f" process {n}" for n, path in enumerate(files, 1) if files[1:]}
-    words = aligned(call.runs.values())
-    call.names |= {path: words[run] + processes.get(path, "") for path, run in call.runs.items()}
+    log: str
 
 
 def aligned(runs: Iterable[Run]) -> dict[Run, str]:
@@ -135,13 +104,6 @@ def _plural(count: int, noun: str, plural: str = "s") -> str:
     return f"{count} {noun}{'' if count == 1 else plural}"
 
 
-def _counted(call: Call, count: int) -> str:
-    """So many of the planned records: ``34 runs``, or ``102 processes of 34 runs``."""
-    if (runs := len({*call.runs.values()})) == len(call.runs):
-        return _plural(count, "run")
-    return f"{_plural(count, 'process', 'es')} of {_plural(runs, 'run')}"
-
-
 def _outputs(jobs: Iterable[Job]) -> list[str]:
     return [path for job in jobs for path in job.outputs]
 
@@ -152,9 +114,9 @@ def _legible(text: str) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()]
 
 
-def _logged(*logs: str | Path) -> list[str]:
-    files = filter(Path.is_file, map(Path, logs))
-    return _legible("\n".join(file.read_text("utf-8", errors="replace") for file in files))
+def _logged(log: str) -> list[str]:
+    is_there = Path(log).is_file()
+    return _legible(Path(log).read_text("utf-8", errors="replace")) if is_there else []
 
 
 def _outcome(path: str) -> Outcome:
@@ -166,234 +128,300 @@ def _outcome(path: str) -> Outcome:
     return record.status, cut(lines[0].strip(), LONGEST_LINE), record.metrics
 
 
-def _outcomes(call: Call) -> dict[Run, Outcome]:
-    """That of each planned run: of several processes', the first which is not ok."""
-    outcomes: dict[Run, Outcome] = {}
-    for path, run in call.runs.items():
-        if run not in outcomes or outcomes[run][0] == "ok":
-            outcomes[run] = _outcome(path)
-    return outcomes
-
-
-def starting(call: Call, job: Job) -> list[str]:
-    """The lines before a job that measures: that it waits, and the head of the table of runs."""
-    measuring = {"ceilings", MEASURE, "measure_counters"}
-    before = {other.rule for other in call.jobs.values() if other is not job} & measuring
-    if job.rule not in measuring or call.dry_run:
-        return []
-    waits = not before and is_claimed(call.plan.device)
-    lines = ["Waiting: another measurement runs on the device."] if waits else []
-    if job.rule != MEASURE or MEASURE in before:
-        return lines
-    runs, benchmark, total = call.runs, BENCHMARKS[call.plan.benchmark], call.counts.get(MEASURE, 0)
-    says = f"Measuring {_counted(call, total)}"
-    kinds = {(run.device, run.dtype) for run in runs.values()}
-    for device, dtype in kinds if len(kinds) == 1 else ():
-        says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
-    if (others := min(sum(Path(path).exists() for path in runs), len(runs) - total)) > 0:
-        says += f"; {others} of {len(runs)} are measured already"
-    sizes = (p for p in benchmark.stated(runs.values()) if p.derive is None and not p.is_variant)
-    symbols = ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes)
-    heads = ((m.part or m.labels)["en"].lower() for m in benchmark.compared if not m.optional)
-    columns = " ".join(head.rjust(MEASURED_WIDTH) for head in heads)
-    name = " " * max(map(len, call.names.values()), default=0)
-    head = f"{'run':>{2 * len(str(total)) + 1}} {'left':>6} {name} {columns}"
-    return [*lines, "", f"{says}.", f"{symbols}.", "", head]
-
-
-def ending(call: Call, job: Job) -> list[str]:
-    """The lines when a job is done: of a run its values or why it has none, or that it is done."""
-    total = call.counts.get(job.rule, 1)
-    if job.rule != MEASURE:
-        if sum(other.rule == job.rule for other in call.done) < total:
-            return []
-        title = STAGES.get(job.rule, job.title)
-        lines = [f"{title}: done" if total == 1 else f"{title}: {total} done"] if title else []
-        return lines + (_logged(*job.logs)[-1:] if job.rule in ("freeze", "grades") else [])
-    (path,), compared = job.outputs, BENCHMARKS[call.plan.benchmark].compared
-    outcome = status, reason, metrics = _outcome(path)
-    there = (m for m in compared if not m.optional and m.name in metrics)
-    cells = (f"{measured(metrics[m.name].value)} {m.unit}".rjust(MEASURED_WIDTH) for m in there)
-    says = " ".join(cells) or f"{status}: {reason}"
-    says = says if outcome != UNMEASURED else "its record is unreadable"
-    number = f"{len(call.measured_at):>{len(str(total))}}/{total}"
-    line = f"{number} {_left(call):>6} {call.names.get(path, path)} {says}"
-    late = sum(time - (call.began or 0.0) >= 50 for time in call.measured_at)  # seconds
-    return [line, *(_so_far(call) if late == 1 and len(call.measured_at) < total else [])]
-
-
-def _left(call: Call) -> str:
-    """The remaining time of measuring; empty if there is none or it cannot be estimated.
-
-    The first run is no guide: it imports torch for all.
-    """
-    times, total = call.measured_at, call.counts.get(MEASURE, 0)
-    if not 2 <= len(times) < total:
-        return ""
-    return duration((total - len(times)) * (times[-1] - times[0]) / (len(times) - 1))
-
-
-def _so_far(call: Call) -> list[str]:
-    """The ratios so far, a line for each experiment that has any.
-
-    Implementations are compared by a total where the benchmark has one.
-    """
-    benchmark, speeds, lines = BENCHMARKS[call.plan.benchmark], dict[tuple[str, Any], float](), []
-    (*_, metric) = chosen_metrics(benchmark)
-    names, sign = benchmark.measured_behind(metric.name), 1 if metric.higher_is_better else -1
-    for run, (_, _, metrics) in _outcomes(call).items():
-        if metrics.keys() >= {*names} and run.device not in benchmark.simulated:
-            parts = [metrics[name].value for name in names]
-            value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
-            speeds[run.implementation, run.parameters] = value**sign
-    for plan in call.plan.view(EXPERIMENTS).values():
-        said, baseline = list[str](), plan["baseline"]
-        settings = {Run.of(benchmark, row).parameters for row in plan["runs"]}
-        for name in (entry["name"] for entry in plan["implementations"] if plan["sweep"]):
-            both = [((name, each), (baseline, each)) for each in settings]
-            known = [speeds[own] / speeds[base] for own, base in both if {own, base} <= {*speeds}]
-            if known and name != baseline:
-                ratios = range_of(known, " to ")
-                said.append(f"{name} {ratios}× at {len(known)} of {len(settings)} settings")
-        if said:
-            title = call.plan.view(TITLES)[plan["name"]]["en"]
-            lines.append(f"  {title}: {'; '.join(said)}")
-    of = f"{plan['baseline']}'s ({metric.labels['en']})" if lines else ""
-    head = f"So far, from one process of each run, the speed as a multiple of {of}:"
-    return lines and [head, *lines]
-
-
-def activity(call: Call) -> str:
-    """How much is done, and the current job; nothing if a job itself writes to the terminal."""
-    ended = {*call.done, *call.failed}
-    jobs = [job for job in call.jobs.values() if job not in ended]
-    is_silent = {job.rule for job in jobs} <= {*STAGES, MEASURE}
-    if not jobs or not is_silent or call.dry_run or call.interrupted:
-        return ""
-    words, path = jobs[-1].title, "".join(jobs[-1].outputs)
-    if jobs[-1].rule == MEASURE:
-        words = " ".join(["Measuring", *call.names.get(path, path).split()])
-        words += f", about {left} of measuring left" if (left := _left(call)) else ""
-    return f"{len(call.done)}/{call.counts.get('total', 0)} steps {words}"
-
-
-def summary(call: Call) -> list[str]:
-    """The lines when the call is over."""
-    begun, plan = _outputs(call.jobs.values()), call.plan
-    report = f"report/{plan.report}.pdf"
-    is_asked, is_there = report in [*begun, *call.words], Path(report).is_file()
-    if call.interrupted:
-        kept = "kept; the same call goes on from there."
-        if not call.runs or not any(path.startswith(f"{plan.home}/") for path in begun):
-            return ["", f"Interrupted. What is finished is {kept}"]
-        there, of = sum(_outcome(path) != UNMEASURED for path in call.runs), len(call.runs)
-        is_or_are = "is" if there == 1 else "are"
-        return ["", f"Interrupted: {there} of {_counted(call, of)} {is_or_are} measured and {kept}"]
-    if call.began is None or call.dry_run:
-        return call.withheld if call.began is None else _would_do(call)
-    if call.failed or call.stopped:
-        failed = [job for job in call.failed if job.rule != "verify"]  # it prints its own
-        lines = ["", f"{_plural(len(failed), 'job')} failed:"] if failed else []
-        tails: list[list[str]] = []
-        for job in failed:
-            lines.append(f"  {job.title}")
-            for log in job.logs:
-                tail = _logged(log)[-TAIL_LINES:]
-                state = "ends in the same lines" if tail in tails else "ends:"
-                lines.append(f"    {log} {state if tail else 'is empty'}")
-                lines += [f"      | {line}" for line in tail if tail not in tails]
-                tails.append(tail)
-        if is_asked and is_there and report not in _outputs(call.done):
-            when = datetime.fromtimestamp(Path(report).stat().st_mtime)
-            lines += ["", f"{report} is still the old report, made on {when:%Y-%m-%d %H:%M}."]
-        return lines + ([*ADVICE] if failed else [] if call.failed else call.withheld)
-    lines = [UP_TO_DATE] if call.nothing_to_do else []
-    lines += _statuses(call) if is_asked or call.measured_at else []
-    written = (path for path in _outputs(call.done) if path.startswith("report/"))
-    lines += [f"{path} is written." for path in written if path != report]
-    lines += _shown(call, Path(report)) if is_asked and is_there else []
-    return lines and ["", *(lines if lines[-1] else lines[:-1])]
-
-
-def _would_do(call: Call) -> list[str]:
-    if call.nothing_to_do:
-        return [UP_TO_DATE]
-    stages, lines = Counter(job.rule for job in call.jobs.values()), list[str]()
-    if count := stages.pop(MEASURE, 0):
-        files = _outputs(job for job in call.jobs.values() if job.rule == MEASURE)
-        of = sorted(Counter(call.names.get(file, file).split()[0] for file in files).items())
-        named = ", ".join(f"{count} {name}" for name, count in of)
-        lines.append(f"Would measure {_counted(call, count)}: {named}.")
-    lines += ["Would make:"] if stages else []
-    for rule in [*STAGES, *(stages.keys() - STAGES)]:
-        if stages[rule] and (title := STAGES.get(rule, rule)):
-            lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))
-    return [*lines, "This was a dry run: nothing was measured or made."]
-
-
-def check_of(run: Run) -> str:
-    """The call that checks an implementation at a run's shape, or at all where that is no shape."""
-    shape = ",".join(run.words)
-    at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
-    return f"./run check {run.implementation}{at}"
-
-
 def _next_steps(rows: Mapping[str, str]) -> list[str]:
     width = max(map(len, rows), default=0) + 1
     return [f"  {what + ':':<{width}}  {command}" for what, command in rows.items()]
 
 
-def _statuses(call: Call) -> list[str]:
-    """The counts of the planned runs by status; of local runs that are not ok, the names."""
-    outcomes, processes = _outcomes(call), len(call.runs)
-    bad = {run: outcome for run, outcome in outcomes.items() if outcome[0] != "ok"}
-    total = _plural(len(outcomes), "run")
-    total += f" in {processes} processes" if processes > len(outcomes) else ""
-    if not bad:
-        return [f"{total}: all ok.", ""] if outcomes else []
-    statuses = Counter(status for status, _, _ in bad.values())
-    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-    lines = [f"{total}: {len(outcomes) - len(bad)} ok, {len(bad)} not ({counts})."]
-    # Out of memory and unsupported are properties of the run.
-    faulty = [run for run, (status, _, _) in bad.items() if status in ("incorrect", "error")]
-    told, steps, width = "The report shows them as what they are.", {}, max(map(len, statuses))
-    if call.plan.dataset != LOCAL:
-        return [*lines, told, ""]
-    for run, name in aligned(bad).items():
-        lines.append(f"  {name}  {bad[run][0]:<{width}}  {bad[run][1]}")
-    if faulty:
-        first = {run.implementation: run for run in reversed(faulty)}
-        names = [*dict.fromkeys(run.implementation for run in faulty)]
-        slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
-        steps = {"their logs": f"{call.plan.home}/logs/measure/"}
-        steps |= {f"look into {name}": check_of(first[name]) for name in names}
-        again = " ".join(names if len(faulty) > 3 else slugs)
-        steps["measure again"] = f"{call.command} --again {again}"
-    return [*lines, told, *_next_steps(steps), ""]
+class Call:
+    """What has happened in a call, and the lines that say so.
 
+    Times are in seconds, paths relative to the pipeline's folder. `words` are those of the command,
+    and `command` is what makes its report. `runs` are planned, by the files of their records, and
+    `names` what lines call these. `counts` are the jobs of each rule; `jobs`, by number, `done` and
+    `failed` those that have begun and ended. It may be `stopped` by an error that is none of a job;
+    `withheld` are lines that only repeat a job's.
+    """
 
-def _shown(call: Call, pdf: Path) -> list[str]:
-    """The report's path, its dataset, its changed verdicts, and the next commands."""
-    import pikepdf  # needed only at the end, if there is a report
+    def __init__(self, dry_run: bool, format: Callable[[logging.LogRecord], str]) -> None:
+        self.dry_run, self.format, self.words = dry_run, format, list[str]()
+        self.began: float | None = None
+        self.runs, self.names, self.counts = dict[str, Run](), dict[str, str](), Counter[str]()
+        self.jobs, self.done, self.failed = dict[int, Job](), list[Job](), list[Job]()
+        self.measured_at, self.withheld = list[float](), list[str]()
+        self.interrupted = self.stopped = self.nothing_to_do = False
+        self.begin(UNPLANNED)
 
-    with pikepdf.open(pdf) as opened:
-        pages = _plural(len(opened.pages), "page")
-    logs = (log for job in call.jobs.values() if job.rule == "report" for log in job.logs)
-    changed = [line.removeprefix(CHANGED) for line in _logged(*logs) if line.startswith(CHANGED)]
-    logged = _logged(Path(call.plan.home, "logs", "report.log"))
-    dataset, benchmark = call.plan.dataset, BENCHMARKS[call.plan.benchmark]
-    of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
-    lines = [
-        *(line for line in logged if line.startswith("warning: ")),
-        *(f"  {line}" if number else line for number, line in enumerate(changed)),
-        f"{pdf} ({pages}) shows {of}.",
-    ]
-    opener = "open" if sys.platform == "darwin" else "xdg-open"
-    steps = {"open it": f"{opener} {pdf}"} if shutil.which(opener) else {}
-    own = results_of(LOCAL, benchmark) / pdf.name
-    if dataset == LOCAL and dataset_folder(DATA, "h200", benchmark).is_dir():
-        steps["see an H200's report"] = f"{call.command} --config dataset=h200"
-    elif dataset != LOCAL and own.is_file():
-        lines.append(f"The report on this machine's records is kept as {own}.")
-        steps["show that one again"] = call.command
-    return lines + _next_steps(steps)
+    def begin(self, plan: plan_files.Plan) -> None:
+        """Note what a call plans."""
+        self.plan, self.benchmark, processes = plan, BENCHMARKS[plan.benchmark], dict[str, str]()
+        self.command = f"./run report {plan.benchmark}".removesuffix(f" {DEFAULT.name}")
+        self.compared = [m for m in self.benchmark.compared if not m.optional]
+        for entry in plan_files.planned_records(plan.view(plan_files.RECORDS)):
+            files = [file["path"] for file in plan_files.process_files(entry)]
+            self.runs |= dict.fromkeys(files, Run.of(self.benchmark, entry["run"]))
+            processes |= {path: f" process {n}" for n, path in enumerate(files, 1) if files[1:]}
+        words = aligned(self.runs.values())
+        self.names = {path: words[run] + processes.get(path, "") for path, run in self.runs.items()}
+
+    def lines(self, record: logging.LogRecord) -> list[str]:
+        """The lines for an event of Snakemake, or for a message outside these events."""
+        told = vars(record)
+        match told.get("event"):
+            case LogEvent.WORKFLOW_STARTED:
+                self.began, self.words = monotonic(), told["cmd"].split()
+                self.begin(call.begun or UNPLANNED)
+            case LogEvent.RUN_INFO:
+                self.counts = Counter(told["stats"])
+            case LogEvent.JOB_INFO:
+                rule, outputs = told["rule_name"], tuple(map(str, told["output"]))
+                if told["shellcmd"] is not None or outputs:
+                    job = Job(rule, told["rule_msg"] or rule, outputs, "".join(told["log"][:1]))
+                    return self._starting(told["jobid"], job)
+            case LogEvent.JOB_ERROR:
+                self.failed.append(self.jobs[told["jobid"]])
+                return [] if self.interrupted else [f"{self.failed[-1].title}: failed"]
+            case LogEvent.JOB_FINISHED:
+                if ended := self.jobs.get(told["job_id"]):
+                    self.done.append(ended)
+                    return self._measured(ended) if ended.rule == MEASURE else self._ended(ended)
+            case LogEvent.PROGRESS | LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
+                pass
+            case event:
+                return self._others(self.format(record), record.levelno, event)
+        return []
+
+    def _others(self, text: str, level: int, event: LogEvent | None) -> list[str]:
+        lines = text.splitlines()
+        if text.startswith("Nothing to be done"):
+            self.nothing_to_do = True
+        elif text.startswith(("Terminating processes on user request", ENDS_SOON)):
+            is_told, self.interrupted = self.interrupted, True
+            return lines if text.startswith(ENDS_SOON) and not is_told else []
+        elif JOB_FAILED.match(text):
+            self.withheld += lines
+            self.stopped = True
+        elif level > logging.INFO:
+            self.stopped |= event == LogEvent.ERROR
+            refused = REFUSED.fullmatch(text)
+            return f"error: {refused[1]}".splitlines() if refused else lines
+        elif text != "None" if event else self.began is None and not text.startswith(BEFORE_WORK):
+            return lines
+        return []
+
+    def _counted(self, count: int) -> str:
+        """So many of the planned records: ``34 runs``, or ``102 processes of 34 runs``."""
+        if (runs := len({*self.runs.values()})) == len(self.runs):
+            return _plural(count, "run")
+        return f"{_plural(count, 'process', 'es')} of {_plural(runs, 'run')}"
+
+    def _outcomes(self) -> dict[Run, Outcome]:
+        """That of each planned run: of several processes', the first which is not ok."""
+        outcomes: dict[Run, Outcome] = {}
+        for path, run in self.runs.items():
+            if run not in outcomes or outcomes[run][0] == "ok":
+                outcomes[run] = _outcome(path)
+        return outcomes
+
+    def _starting(self, number: int, job: Job) -> list[str]:
+        """The lines before a job that measures: that it waits, and the head of the runs' table."""
+        measuring = {"ceilings", MEASURE, "measure_counters"}
+        before = {other.rule for other in self.jobs.values()} & measuring
+        self.jobs[number] = job
+        if job.rule not in measuring or self.dry_run:
+            return []
+        waits = not before and is_claimed(self.plan.device)
+        lines = ["Waiting: another measurement runs on the device."] if waits else []
+        if job.rule != MEASURE or MEASURE in before:
+            return lines
+        runs, total = self.runs.values(), self.counts[MEASURE]
+        says = f"Measuring {self._counted(total)}"
+        for device, dtype in {(run.device, run.dtype) for run in runs}:  # one, of all
+            says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
+        if (others := min(sum(map(os.path.exists, self.runs)), len(runs) - total)) > 0:
+            says += f"; {others} of {len(runs)} are measured already"
+        sizes = (p for p in self.benchmark.stated(runs) if p.derive is None and not p.is_variant)
+        symbols = ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes)
+        heads = ((m.part or m.labels)["en"].lower().rjust(MEASURED_WIDTH) for m in self.compared)
+        name = " " * max(map(len, self.names.values()), default=0)
+        head = f"{'run':>{2 * len(str(total)) + 1}} {'left':>6} {name} {' '.join(heads)}"
+        return [*lines, "", f"{says}.", f"{symbols}.", "", head]
+
+    def _measured(self, job: Job) -> list[str]:
+        """The lines when a run is done: its values or why it has none, and once what is known."""
+        self.measured_at.append(monotonic())
+        (path,), total, number = job.outputs, self.counts[MEASURE], len(self.measured_at)
+        outcome = status, reason, metrics = _outcome(path)
+        there = ((metrics[m.name].value, m.unit) for m in self.compared if m.name in metrics)
+        cells = (f"{measured(value)} {unit}".rjust(MEASURED_WIDTH) for value, unit in there)
+        says = " ".join(cells) or f"{status}: {reason}"
+        says = says if outcome != UNMEASURED else "its record is unreadable"
+        count = f"{number:>{len(str(total))}}/{total}"
+        line = f"{count} {self._left():>6} {self.names.get(path, path)} {says}"
+        late = sum(time - (self.began or 0.0) >= 50 for time in self.measured_at)  # seconds
+        return [line, *(self._so_far() if late == 1 and number < total else [])]
+
+    def _ended(self, job: Job) -> list[str]:
+        """The lines when a job that measures no run is done: the last of its rule says so."""
+        total = self.counts.get(job.rule, 1)
+        if sum(other.rule == job.rule for other in self.done) < total:
+            return []
+        title = STAGES.get(job.rule, job.title)
+        lines = [f"{title}: done" if total == 1 else f"{title}: {total} done"] if title else []
+        return lines + (_logged(job.log)[-1:] if job.rule in ("freeze", "grades") else [])
+
+    def _left(self) -> str:
+        """The remaining time of measuring; empty if there is none or it cannot be estimated.
+
+        The first run is no guide: it imports torch for all.
+        """
+        times, total = self.measured_at, self.counts[MEASURE]
+        if not 2 <= len(times) < total:
+            return ""
+        return duration((total - len(times)) * (times[-1] - times[0]) / (len(times) - 1))
+
+    def _so_far(self) -> list[str]:
+        """The ratios so far, a line for each experiment that has any.
+
+        Implementations are compared by a total where the benchmark has one.
+        """
+        benchmark, lines = self.benchmark, list[str]()
+        speeds = defaultdict[str, dict[Any, float]](dict)
+        (*_, metric) = chosen_metrics(benchmark)
+        names, sign = benchmark.measured_behind(metric.name), 1 if metric.higher_is_better else -1
+        for run, (_, _, metrics) in self._outcomes().items():
+            if metrics.keys() >= {*names} and run.device not in benchmark.simulated:
+                parts = [metrics[name].value for name in names]
+                value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
+                speeds[run.implementation][run.parameters] = value**sign
+        for plan in self.plan.view(plan_files.EXPERIMENTS).values():
+            settings = {Run.of(benchmark, row).parameters for row in plan["runs"]}
+            base, said = speeds[plan["baseline"]], list[str]()
+            for name in (each["name"] for each in plan["implementations"] if plan["sweep"]):
+                both = settings & base.keys() & speeds[name].keys()
+                if both and name != plan["baseline"]:
+                    ratios = range_of([speeds[name][each] / base[each] for each in both], " to ")
+                    said.append(f"{name} {ratios}× at {len(both)} of {len(settings)} settings")
+            if said:
+                title = self.plan.view(plan_files.TITLES)[plan["name"]]["en"]
+                lines.append(f"  {title}: {'; '.join(said)}")
+        of = f"{plan['baseline']}'s ({metric.labels['en']})" if lines else ""
+        head = f"So far, from one process of each run, the speed as a multiple of {of}:"
+        return lines and [head, *lines]
+
+    def activity(self) -> str:
+        """How much is done, and the current job; nothing if a job itself writes to the terminal."""
+        ended = {*self.done, *self.failed}
+        jobs = [job for job in self.jobs.values() if job not in ended]
+        is_silent = {job.rule for job in jobs} <= {*STAGES, MEASURE}
+        if not jobs or not is_silent or self.dry_run or self.interrupted:
+            return ""
+        words, path = jobs[-1].title, "".join(jobs[-1].outputs)
+        if jobs[-1].rule == MEASURE:
+            words = " ".join(["Measuring", *self.names.get(path, path).split()])
+            words += f", about {left} of measuring left" if (left := self._left()) else ""
+        return f"{len(self.done)}/{self.counts['total']} steps {words}"
+
+    def summary(self) -> list[str]:
+        """The lines when the call is over."""
+        begun, report = _outputs(self.jobs.values()), f"report/{self.plan.report}.pdf"
+        is_asked, is_there = report in [*begun, *self.words], Path(report).is_file()
+        if self.interrupted:
+            kept = "kept; the same call goes on from there."
+            if not self.runs or not any(path.startswith(f"{self.plan.home}/") for path in begun):
+                return ["", f"Interrupted. What is finished is {kept}"]
+            there, of = sum(_outcome(path) != UNMEASURED for path in self.runs), len(self.runs)
+            is_measured = f"{'is' if there == 1 else 'are'} measured and"
+            return ["", f"Interrupted: {there} of {self._counted(of)} {is_measured} {kept}"]
+        if self.began is None or self.dry_run:
+            return self.withheld if self.began is None else self._would_do()
+        if self.failed or self.stopped:
+            failed = [job for job in self.failed if job.rule != "verify"]  # it prints its own
+            lines = ["", f"{_plural(len(failed), 'job')} failed:"] if failed else []
+            tails: list[list[str]] = [[]]
+            for job in failed:
+                tail = _logged(job.log)[-TAIL_LINES:]
+                state = "ends in the same lines" if tail in tails else "ends:"
+                lines += [f"  {job.title}", f"    {job.log} {state if tail else 'is empty'}"]
+                lines += [f"      | {line}" for line in tail if tail not in tails]
+                tails.append(tail)
+            if is_asked and is_there and report not in _outputs(self.done):
+                when = datetime.fromtimestamp(Path(report).stat().st_mtime)
+                lines += ["", f"{report} is still the old report, made on {when:%Y-%m-%d %H:%M}."]
+            return lines + ([*ADVICE] if failed else [] if self.failed else self.withheld)
+        lines = [UP_TO_DATE] if self.nothing_to_do else []
+        lines += self._statuses() if is_asked or self.measured_at else []
+        written = (path for path in _outputs(self.done) if path.startswith("report/"))
+        lines += [f"{path} is written." for path in written if path != report]
+        lines += self._shown(report) if is_asked and is_there else []
+        return lines and ["", *(lines if lines[-1] else lines[:-1])]
+
+    def _would_do(self) -> list[str]:
+        if self.nothing_to_do:
+            return [UP_TO_DATE]
+        stages, lines = Counter(job.rule for job in self.jobs.values()), list[str]()
+        if count := stages.pop(MEASURE, 0):
+            files = _outputs(job for job in self.jobs.values() if job.rule == MEASURE)
+            of = sorted(Counter(self.names.get(file, file).split()[0] for file in files).items())
+            named = ", ".join(f"{count} {name}" for name, count in of)
+            lines.append(f"Would measure {self._counted(count)}: {named}.")
+        lines += ["Would make:"] if stages else []
+        for rule in [*STAGES, *(stages.keys() - STAGES)]:
+            if stages[rule] and (title := STAGES.get(rule, rule)):
+                lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))
+        return [*lines, "This was a dry run: nothing was measured or made."]
+
+    def _statuses(self) -> list[str]:
+        """The counts of the planned runs by status; of local runs that are not ok, the names."""
+        outcomes, processes = self._outcomes(), len(self.runs)
+        bad = {run: outcome for run, outcome in outcomes.items() if outcome[0] != "ok"}
+        total = _plural(len(outcomes), "run")
+        total += f" in {processes} processes" if processes > len(outcomes) else ""
+        if not bad:
+            return [f"{total}: all ok.", ""] if outcomes else []
+        statuses = Counter(status for status, _, _ in bad.values())
+        counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+        lines = [f"{total}: {len(outcomes) - len(bad)} ok, {len(bad)} not ({counts})."]
+        told, steps, width = "The report shows them as what they are.", {}, max(map(len, statuses))
+        if self.plan.dataset != LOCAL:
+            return [*lines, told, ""]
+        for run, name in aligned(bad).items():
+            lines.append(f"  {name}  {bad[run][0]:<{width}}  {bad[run][1]}")
+        # Out of memory and unsupported are properties of the run.
+        if faulty := [run for run in bad if bad[run][0] in ("incorrect", "error")]:
+            steps["their logs"] = f"{self.plan.home}/logs/measure/"
+            slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
+            for run in faulty:
+                shape = ",".join(run.words)
+                at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
+                name = run.implementation
+                steps.setdefault(f"look into {name}", f"./run check {name}{at}")
+            names = dict.fromkeys(run.implementation for run in faulty)
+            again = " ".join(names if len(faulty) > 3 else slugs)
+            steps["measure again"] = f"{self.command} --again {again}"
+        return [*lines, told, *_next_steps(steps), ""]
+
+    def _shown(self, pdf: str) -> list[str]:
+        """The report's path, its dataset, its changed verdicts, and the next commands."""
+        import pikepdf  # needed only at the end, if there is a report
+
+        with pikepdf.open(pdf) as opened:
+            pages = _plural(len(opened.pages), "page")
+        logged, dataset = _logged(f"{self.plan.home}/logs/report.log"), self.plan.dataset
+        is_new = any(job.rule == "report" for job in self.jobs.values())
+        changed = [s.removeprefix(CHANGED) for s in logged if is_new and s.startswith(CHANGED)]
+        of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
+        lines = [
+            *(line for line in logged if line.startswith("warning: ")),
+            *(f"  {line}" if number else line for number, line in enumerate(changed)),
+            f"{pdf} ({pages}) shows {of}.",
+        ]
+        opener = "open" if sys.platform == "darwin" else "xdg-open"
+        steps = {"open it": f"{opener} {pdf}"} if shutil.which(opener) else {}
+        own = plan_files.results_of(LOCAL, self.benchmark) / Path(pdf).name
+        if dataset == LOCAL and dataset_folder(DATA, "h200", self.benchmark).is_dir():
+            steps["see an H200's report"] = f"{self.command} --config dataset=h200"
+        elif dataset != LOCAL and own.is_file():
+            lines.append(f"The report on this machine's records is kept as {own}.")
+            steps["show that one again"] = self.command
+        return lines + _next_steps(steps)
