@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,11 @@ def options(folder: Path) -> list[Any]:
     return sorted(runs_of(import_plan(folder, KNOWN)[0]).values())
 
 
-def as_named(names: Mapping[str, str], document: Any) -> Any:
-    """A document with some keys named otherwise."""
-    if not isinstance(document, dict):
-        return document
-    return {names.get(key, key): as_named(names, value) for key, value in document.items()}
+def in_ms(document: Mapping[str, Any]) -> dict[str, Any]:
+    passes = {p: {**document[p], "time(ms)": document[p]["time(s)"] * 1000} for p in PASSES}
+    return {**document, **{p: {k: x[k] for k in x if k != "time(s)"} for p, x in passes.items()}}
 
 
-def in_ms(document: Any, key: str = "time(ms)") -> Any:
-    whole = json.loads(json.dumps(document))
-    for each in whole.values():
-        if isinstance(each, dict):
-            each[key] = each.pop("time(s)") * 1000
-    return whole
-
-
-WORDS = {"forward": "Forward", "backward": "Backward", "forward_backward": "Forward_Backward"}
 SPREADSHEET = (
     *("Batch Size", "Seq Length", "Num Heads", "Emb Dim", "Implementation", "Causal"),
     *("{} Time (s)", "{} FLOPS (TFLOPs/s)", "Peak Memory Usage (MB)"),
@@ -62,30 +52,19 @@ CHINESE = (
 
 
 def table(
-    headings: tuple[str, ...],
-    words: Mapping[str, str] = WORDS,
-    delimiter: str = ",",
+    headings: Sequence[str],
+    words: Sequence[str] = ("Forward", "Backward", "Forward_Backward"),
     factor: float = 1.0,
-    cell: Callable[[Any], str] = str,
-    gone: tuple[int, str] | None = None,
 ) -> str:
-    """A table of the sweep; the row `gone` has no numbers, and a text as its status."""
+    """A table of the sweep, whose passes have these words and whose times are in another unit."""
     *sizes, time, rate, memory = headings
-    header = [*sizes, *(h.format(words[p]) for p in PASSES for h in (time, rate)), memory]
-    rows = [header + ["Status"] * bool(gone)]
-    for i, one in enumerate(SWEEP):
-        numbers = [*one.sizes, one.implementation, one.shape.causal]
+    rows = [[*sizes, *(h.format(word) for word in words for h in (time, rate)), memory]]
+    for one in SWEEP:
         each = [one.document[name] for name in PASSES]
         measured = [v for p in each for v in (p["time(s)"] * factor, p["FLOPS(TFLOPs/s)"])]
         measured.append(one.document["peak_memory_usage(MB)"])
-        is_gone = gone and gone[0] == i
-        cells = [cell(v) for v in numbers] + ["" if is_gone else cell(v) for v in measured]
-        rows.append(cells + ([gone[1] if is_gone else "Success"] if gone else []))
-    return "\n".join(delimiter.join(row) for row in rows) + "\n"
-
-
-def european(value: Any) -> str:
-    return {True: "WAHR", False: "FALSCH"}.get(value) or str(value).replace(".", ",")
+        rows.append([*map(str, (*one.sizes, one.implementation, one.shape.causal, *measured))])
+    return "\n".join(map(",".join, rows)) + "\n"
 
 
 def nested() -> dict[str, Any]:
@@ -95,7 +74,8 @@ def nested() -> dict[str, Any]:
     return found
 
 
-IN_CHINESE = dict(zip(PASSES, ("前向", "反向", "合計"), strict=True))
+IN_CHINESE = "前向", "反向", "合計"
+EUROPEAN = ((",", ";"), (".", ","), ("True", "WAHR"), ("False", "FALSCH"))
 INDEXED = "\n".join(f"{i - 1 if i else ''},{row}" for i, row in enumerate(table(PANDAS).split()))
 LAYOUTS: dict[str, dict[str, Any]] = {
     "a list with the parameters beside": {"results.json": STATED},
@@ -112,14 +92,16 @@ LAYOUTS: dict[str, dict[str, Any]] = {
             for each in STATED
         ]
     },
-    "FLOPs for FLOPS": {"a.json": as_named({"FLOPS(TFLOPs/s)": "FLOPs(TFLOPs/s)"}, STATED[0])},
+    "FLOPs for FLOPS": {"a.json": json.dumps(STATED[0]).replace("FLOPS", "FLOPs")},
     "milliseconds": {f"{i}.json": in_ms(each) for i, each in enumerate(STATED)},
     "microseconds": {"a.csv": table(SPREADSHEET, factor=1e6).replace("Time (s)", "time(us)")},
     "six digits": {f"{i}.json": rounded(each, 6) for i, each in enumerate(STATED)},
     "a spreadsheet": {"summary.csv": table(SPREADSHEET)},
     "a spreadsheet named runs.csv": {"runs.csv": table(SPREADSHEET)},
-    "a spreadsheet of tabs": {"summary.tsv": table(SPREADSHEET, delimiter="\t")},
-    "a European one": {"a.csv": "\ufeff" + table(SPREADSHEET, delimiter=";", cell=european)},
+    "a spreadsheet of tabs": {"summary.tsv": table(SPREADSHEET).replace(",", "\t")},
+    "a European one": {
+        "a.csv": reduce(lambda text, of: text.replace(*of), EUROPEAN, "\ufeff" + table(SPREADSHEET))
+    },
     "pandas": {"results.csv": table(PANDAS)},
     "pandas with its index": {"results.csv": INDEXED},
     "in Chinese": {"results.csv": table(CHINESE, IN_CHINESE, factor=1e3)},
@@ -149,8 +131,11 @@ def test_numbers_in_another_unit_are_said(tmp_path: Path) -> None:
 def test_a_row_without_numbers_whose_status_says_so_ran_out_of_memory(
     tmp_path: Path, text: str
 ) -> None:
-    folder = write(tmp_path, {"summary.csv": table(SPREADSHEET, gone=(4, text))})
-    entries, _ = import_plan(folder, KNOWN)
+    head, *lines = (line.split(",") for line in table(SPREADSHEET).splitlines())
+    told = [[*head, "Status"], *([*line, "Success"] for line in lines)]
+    told[5][6:] = [*[""] * 7, text]
+    written = {"summary.csv": "\n".join(map(",".join, told))}
+    entries, _ = import_plan(write(tmp_path, written), KNOWN)
     assert sorted(runs_of(entries).values()) == TRUTH
     assert [e["file"] for e in entries if e["status"] == "oom"] == ["summary.csv/6"]
 
@@ -353,6 +338,7 @@ def wild_rows(draw: st.DrawFn) -> str:
 
 
 @example("a.json,Flash2,,,32,2048,,RTX 3070", HEADER, RESULT)
+@example("a.json,Flash2,16,128,32,2048,true," + "9" * 5000, HEADER, RESULT)
 @given(wild_rows(), headers, results)
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

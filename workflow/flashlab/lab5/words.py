@@ -130,7 +130,7 @@ def described(said: Said) -> str:
     symbols = dict(zip(SIZES, "BNHE", strict=True))
     sizes = [f"{symbols[name]}{said[name]}" for name in SIZES if name in said]
     mask = ["causal" if said["causal"] else "full"] if "causal" in said else []
-    names = [said[name] for name in ("implementation", "device") if name in said]
+    names = [said[name][:80] for name in ("implementation", "device") if name in said]
     return " ".join([*names[:1], *sizes, *mask, *names[1:]])
 
 
