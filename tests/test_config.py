@@ -67,26 +67,6 @@ def resolved(*layers: Config | Layer) -> Config:
     )
 
 
-def lines_of_error(*layers: Config | Layer) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        resolved(*layers)
-    header, *lines = str(caught.value).splitlines()
-    assert header == "The configuration is not usable:"
-    return lines
-
-
-def test_all_mistakes_are_reported_at_once_each_where_it_is(tmp_path: Path) -> None:
-    second = tmp_path / "own.yaml"
-    second.write_text("device: tpu\n")
-    config = with_value(("experiments", 0, "cuda", "seq_len"), [])
-    lines = lines_of_error(config, read_layer(second), Layer("--config", {"dtype": "int8"}))
-    found = [re.match(r"  (.*?: \S+): ", line) for line in lines]
-    assert [match and match[1] for match in found] == [
-        *("--config: dtype", f"{second}, line 1: device"),
-        "config.yaml: experiments[0].cuda.seq_len",
-    ]
-
-
 def test_the_last_layer_that_names_a_benchmark_decides_which_it_is() -> None:
     layers = [own(benchmark="training"), Layer("--config", {"ladder": "t28"}), own(device="cpu")]
     assert named_benchmark(layers) == "ladder"
@@ -102,45 +82,26 @@ def own(*items: Any, **keys: Any) -> Layer:
 
 
 def test_an_experiment_is_taken_by_name_as_it_is_or_with_changes() -> None:
-    titled = {"use": "causal", "title": {"en": "Mask"}, "cuda": {"seq_len": [64, 32]}}
-    renamed = {"use": "seq_len", "name": "short", "supplement": ["rate"], "figures": ["time"]}
-    found = resolved(DEFAULT, own("emb_dim", titled, "seq_len", renamed))["experiments"]
+    changed = {"use": "causal", "name": "short", "title": {"en": "Mask"}, "figures": ["time"]}
+    found = resolved(DEFAULT, own("emb_dim", changed, "causal"))["experiments"]
     before = {e["name"]: e for e in resolved(DEFAULT)["experiments"]}
     causal = before["causal"]
-    assert found == [
-        before["emb_dim"],
-        {
-            **causal,
-            "title": {**causal["title"], "en": "Mask"},
-            "cuda": {**causal["cuda"], "seq_len": [64, 32]},
-        },
-        before["seq_len"],
-        {**before["seq_len"], "name": "short", "supplement": ["rate"], "figures": ["time"]},
-    ]
+    title = {**causal["title"], "en": "Mask"}
+    mine = {**causal, "name": "short", "title": title, "figures": ["time"]}
+    assert found == [before["emb_dim"], mine, causal]
 
 
 def test_implementations_are_those_of_all_experiments_that_name_none_of_their_own() -> None:
-    mine = {**resolved(DEFAULT)["experiments"][0], "name": "mine"}
+    """A layer above that names no experiments replaces them all."""
     other = {"use": "emb_dim", "implementations": ["Pytorch"]}
-    layer = own("seq_len", other, {k: v for k, v in mine.items() if k != "implementations"},
-                {**mine, "name": "named"}, implementations=["Flash2"])  # fmt: skip
-    config = resolved(DEFAULT, layer)
-    measured = {e["name"]: e["implementations"] for e in config["experiments"]}
-    assert measured == {
-        "seq_len": ["Flash2"], "emb_dim": ["Pytorch"], "mine": ["Flash2"],
-        "named": ["Pytorch", "Flash2"],
-    }  # fmt: skip
-    assert config["summary"]["implementations"] == ["Pytorch", "Flash2"]
-    assert "implementations" not in config
-
-
-def test_implementations_without_experiments_replace_those_of_all_below() -> None:
-    before = copy.deepcopy(DEFAULT)
-    explicit = {"use": "causal", "implementations": ["Pytorch", "Flash2"]}
-    over = Layer("--config", {"implementations": ["Flash2", "Pytorch"]})
-    config = resolved(DEFAULT, own("seq_len", explicit), over)
-    assert [e["implementations"] for e in config["experiments"]] == [["Flash2", "Pytorch"]] * 2
-    assert before == DEFAULT, "what is handed over stays as it was"
+    layer = own("seq_len", other, implementations=["Flash2"])
+    for over, measured in (
+        ({}, [["Flash2"], ["Pytorch"]]),
+        ({"implementations": ["Flash2", "Pytorch"]}, [["Flash2", "Pytorch"]] * 2),
+    ):
+        config = resolved(DEFAULT, layer, Layer("--config", over))
+        assert [e["implementations"] for e in config["experiments"]] == measured
+        assert config["summary"]["implementations"] == ["Pytorch", "Flash2"]
 
 
 def test_each_layer_takes_experiments_from_those_below_and_two_sizes_the_place_of_others() -> None:
@@ -153,19 +114,6 @@ def test_each_layer_takes_experiments_from_those_below_and_two_sizes_the_place_o
     for block in (config["experiments"][0]["cuda"], config["summary"]["cuda"]):
         assert "emb_dim" not in block and block["batch_size"] == 16
         assert (block["num_heads"], block["head_dim"]) == (16, 128)
-
-
-def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
-    first, second = (Layer(f"{name}.yaml", {"implementations": given})
-                     for name, given in (("first", ["Flash2"]), ("second", "Pytorch")))  # fmt: skip
-    (line,) = lines_of_error(DEFAULT, first, second)
-    assert line.startswith("  second.yaml: implementations: must be a list")
-    second = Layer("second.yaml", {"implementations": ["Pytorch"]})
-    (line,) = lines_of_error(DEFAULT, first, second)
-    assert line.startswith("  config.yaml: experiments[1].figures[0].implementations (changed by ")
-    assert "(changed by second.yaml: implementations): Flash2 is not measured" in line
-    line, *_ = lines_of_error(DEFAULT, Layer("--config", {"implementations": ["Flash3"]}))
-    assert line.startswith("  --config: implementations[0]: unknown implementation Flash3 (did y")
 
 
 # What the documents say
@@ -214,10 +162,8 @@ LAUGHS = b"a: &a [x, x]\n" + b"".join(
     [
         (b"a: [", "line 1, column 5: "),
         ("author:\n  name: 王".encode() + b"\xff\n", "line 2, column 10: not UTF-8 text; save "),
-        (b"[" * 5000, "lists or mappings are nested too deeply"),
         (None, "It cannot be read: No such file"),
         (LAUGHS, "line 1, column 1: with its aliases it has more than 1,000,000 characters; use"),
-        (b"a: &a " + b"x" * 9999 + b"\nb: [" + b"*a, " * 101 + b"]", "line 1, column 1: with"),
         (b"a: &a [*a, *a]", "lists or mappings are nested too deeply, or within themselves"),
     ],
 )
@@ -236,13 +182,10 @@ def test_a_file_that_holds_no_keys_is_named(
     ("argument", "expected"),
     [
         ("dataset=h200", {"dataset": "h200"}),
-        ("name=1e3", {"name": "1e3"}),
         ("pdf=a: b.pdf", {"pdf": "a: b.pdf"}),
         ("import=[x", {"import": "[x"}),
         ("reproduce=5", {"reproduce": 5}),
-        ("languages=[en]", {"languages": ["en"]}),
         ("measure={sampled: {max_seconds: 1}}", {"measure": {"sampled": {"max_seconds": 1}}}),
-        ("measure={'lab5': {'repeats': 3}}", {"measure": {"lab5": {"repeats": 3}}}),
         ("langauges=[en", {"langauges": "[en"}),  # to be refused for its key
     ],
 )
@@ -311,13 +254,8 @@ def case(**cuda: Any) -> Config:
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        *(
-            ({"ladder": named}, "--config: ladder: there is no test case")
-            for named in ("t31", "t0", "28.0", [28, "x"])
-        ),
+        ({"ladder": "t31"}, "--config: ladder: there is no test case"),
         (case(case=[28], seq_len=128), r"cuda\.case: stands for batch_size, .* remove seq_len"),
-        (case(case=[28, 31]), r"cuda\.case: there is no case 31"),
-        (case(seq_len=[128]), r"cuda: give batch_size, head_dim, or case in place of"),
         (case(batch_size=2, seq_len=128, head_dim=32), "sweep is case; give its values"),
     ],
 )

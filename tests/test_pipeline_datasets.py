@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pdf import squeezed, text_of
+from pdf import text_of
 from planted.course import result_of, write_results
-from planted.project import ROOT, TEMPLATE
 
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 
 NO_TORCH = 'raise ImportError("torch was imported to render a recorded dataset")\n'
@@ -67,57 +63,6 @@ def test_the_report_follows_the_dataset_there_and_back_and_needs_no_torch(frozen
 
 
 # Results of the course's script
-
-SWEPT = {
-    "bs": ("batch_size", (16, 32, 64)),
-    "sl": ("seq_len", (256, 512)),
-    "nh": ("num_heads", (16, 32)),
-    "ed": ("emb_dim", (1024, 2048)),
-}
-BASE = Shape(32, 512, 32, 2048, True)
-
-
-def write_students_folder(folder: Path) -> None:
-    """Four sweeps, each with the base point, in which Flash2's forward pass is odd.
-
-    It takes four times as long as half the batch, and as long as twice the batch.
-    """
-    folder.mkdir()
-    for i, (word, (name, values)) in enumerate(SWEPT.items()):
-        for value, (suffix, who, rate) in itertools.product(
-            values, (("pth", "Pytorch", 3.4e12), ("fl2", "Flash2", 23e12))
-        ):
-            shape = replace(BASE, **{name: value})
-            forward = costs.forward_flops(shape) / rate
-            backward = 2.5 * forward * (1 + i / 500)
-            if shape == BASE:
-                forward *= (2.07 if who == "Flash2" else 1) * (1 + i / 100)
-            document = result_of(who, shape, forward, backward)
-            path = folder / f"{{r}} it's [{word}{value}]_{suffix} & 100%.json"
-            path.write_text(json.dumps(document), encoding="utf-8")
-
-
-@pytest.mark.scheduled  # on less: the next test, and tests/lab5
-def test_a_students_folder_alone_becomes_the_labs_report_whatever_its_files_are_called(
-    project: Any,
-) -> None:
-    project.folder.joinpath(TEMPLATE).write_bytes(ROOT.joinpath(TEMPLATE).read_bytes())
-    write_students_folder(project.folder / "my 結果 {a}")
-    said = project.make("report/lab5.pdf", "--config", "import=my 結果 {a}", config=())
-    assert said.count("Importing") == 18
-    assert "Measuring" not in said
-    text = text_of(project.pdf)
-    for sentence in (
-        "float16",
-        "Flash2 at N = 512, B = 32, H = 32, E = 2048: odd, the rate dips",
-        "12 runs in 1–4 processes each",
-        "Experiment 3: Batch size",
-        "Peak memory of 18 files is that of the exact model of their runs, to the byte.",
-        "script does not check results",
-    ):
-        assert squeezed(sentence) in text, sentence
-    for wrong in ("No difference can be shown", "not recorded", "No GPU was measured", "float64"):
-        assert squeezed(wrong) not in text, wrong
 
 
 def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(project: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,25 +75,6 @@ def test_through_run_a_mistake_is_our_message_alone(tmp_path: Path, text: bytes,
     told = done.stdout + done.stderr
     assert told.startswith(said.format(own)) and told.count("error: ") == 1
     assert "Traceback" not in told
-
-
-@pytest.mark.parametrize(
-    ("module", "imported"), [("flashlab.terminal", "snakemake"), ("flashlab", "psutil")]
-)
-def test_an_interrupt_during_the_imports_is_quiet(
-    tmp_path: Path, module: str, imported: str
-) -> None:
-    (tmp_path / f"{imported}.py").write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
-    process = subprocess.Popen(
-        [sys.executable, "-m", module],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    assert process.stdout and process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    assert (*process.communicate(), process.returncode) == (b"", b"", 130)
 
 
 def test_the_folder_may_have_spaces_quotes_and_chinese_in_its_name(

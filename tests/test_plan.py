@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,17 +18,15 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError, Layer
 from flashlab.plan.datasets import Dataset, DatasetError, Entry
 from flashlab.plan.digests import CHANGED, write_digests
-from flashlab.plan.experiments import Experiment, experiments_of, protocol_of, runs_of
+from flashlab.plan.experiments import Experiment, experiments_of, runs_of
 from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
 from flashlab.plan.plan_files import EXPERIMENTS, Plan
 from flashlab.plan.runs import Planned, plan_recorded
-from flashlab.plan.views import style_numbers
 from flashlab.runs import Run
 
 CONFIG = ROOT / "config" / "config.yaml"
 RUN = attention_run("Flash2", Shape(1, 128, 8, 512, False), "float16", "cuda")
-PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.05, "timeout_s": 300}
 Config = dict[str, Any]
 
 
@@ -125,15 +121,6 @@ def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations(
     assert {run["seq_len"] for run in thirds} == {*config["experiments"][0]["cpu"]["seq_len"]}
 
 
-def test_the_protocol_holds_only_what_it_depends_on(config: Config) -> None:
-    config = copy.deepcopy(resolved(config))
-    assert protocol_of(config, "cuda") == PROTOCOL
-    config["measure"]["sampled"]["max_seconds"] = 2
-    assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
-    config["measure"]["protocol"] = "lab5"
-    assert protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
-
-
 # What a change of the configuration changes: files of the plan, and so jobs (the first test of
 # test_pipeline_reruns.py), and no name of a record
 
@@ -192,26 +179,6 @@ def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_al
     assert ceilings.as_posix() in planned(config, again="all").redo
 
 
-def test_an_implementation_looks_the_same_in_every_report() -> None:
-    all_of_them = style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
-    assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
-    assert style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
-
-
-def test_remarks_that_cannot_be_read_are_one_message(
-    config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("remarks.md").write_text("![a](a.png)")
-    remarks = {**config, "remarks": {"seq_len": {"en": "remarks.md"}}}
-    with pytest.raises(ConfigError, match=r"line 1: the image a\.png: there is no file"):
-        planned(remarks)
-    monkeypatch.setitem(sys.modules, "markdown_it", None)  # as where Snakemake alone is installed
-    monkeypatch.delitem(sys.modules, "flashlab.remarks", raising=False)
-    assert planned(config).remarks == ()
-    with pytest.raises(ConfigError, match="needs markdown_it, which is not installed beside"):
-        planned(remarks)
-
-
 # Recorded datasets
 
 
@@ -235,16 +202,6 @@ def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path
     with pytest.raises(DatasetError, match="lacks 1 of its records") as caught:
         recorded([*files], *entries, imported=False)
     assert "gone.json" in str(caught.value) and "there.json" not in str(caught.value)
-
-
-def test_a_recorded_run_has_all_of_its_processes_in_their_order() -> None:
-    entries = [
-        Entry(RUN, {"name": name}, Path(f"{name}{process}.json"), f"{name}{process}", process)
-        for process in (2, 0, 1)
-        for name in ("sampled", "lab5")
-    ]
-    found = recorded([RUN], *entries).processes[RUN]
-    assert [entry.sha256 for entry in found] == ["sampled0", "sampled1", "sampled2"]
 
 
 def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(

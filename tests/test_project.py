@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -95,43 +94,3 @@ def test_a_call_loads_no_more_than_it_needs(module: str, large: str, most: int) 
     ).split()
     assert {name.partition(".")[0] for name in loaded} & LARGE == {*large.split()}
     assert len(loaded) <= most
-
-
-NOT_IMPORTED = {
-    *("pygments", "pytest-xdist", "axe-playwright-python", "ruff", "mypy", "snakefmt"),
-    "numba-cuda",  # as numba.cuda
-}
-"""Requirements that are called, read as files, or part of another one."""
-
-
-def imported(*places: str) -> set[str]:
-    """The top-level modules of others that the Python files at these places import."""
-    found = set()
-    for file in (file for place in places for file in ROOT.glob(place)):
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                found.add(str(node.module))
-    ours = {p.stem for at in (".", "workflow", "tests", "perf") for p in ROOT.glob(f"{at}/*")}
-    ours |= {"flash_attn"}  # installed by itself
-    return {name.partition(".")[0] for name in found} - sys.stdlib_module_names - ours
-
-
-def test_the_requirements_are_what_is_imported() -> None:
-    lab, development = (
-        {*re.findall(r"^[a-z][\w-]*", text(f"envs/{folder}/requirements.in"), re.MULTILINE)}
-        for folder in ("cpu", "dev")
-    )
-    brought_by, used = packages_distributions(), set()
-    # PyTorch's CUDA build brings Triton; without it, the kernels that it compiles are unsupported.
-    for modules, required in (
-        (imported("workflow/**/*.py", "kernels/**/*.py", "lab5.py"), lab | {"triton"}),
-        (imported("tests/**/*.py", "perf/**/*.py"), lab | development),
-    ):
-        for module in modules:
-            brought = {n.lower().replace("_", "-") for n in brought_by.get(module, [module])}
-            assert brought & required, module
-            used |= brought & required
-    types = re.compile("types-.*|.*-stubs")
-    assert {n for n in (lab | development) - used if not types.fullmatch(n)} == NOT_IMPORTED

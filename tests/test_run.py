@@ -1,7 +1,6 @@
 """The set-up of `./run`, on a stub of Python that records what is asked of pip: no network."""
 
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -124,13 +123,11 @@ DEBIAN = {"apt_get": "echo called >&2", "dpkg_query": "exit 1", "id": "echo 1000
 @pytest.mark.parametrize(
     ("words", "given", "status", "said"),
     [
-        ("", {}, 0, "./run report"),
         ("--help", {}, 0, "./run report"),
         ("reprot", {}, 2, "no such verb: reprot"),
         ("record", {}, 2, "record wants a name, as in: ./run record h100"),
         ("check", {}, 2, r"./run check Flash2 \(lint, formatting and types: ./run lint\)"),
         ("selfcheck", {}, 2, "selfcheck wants a folder, as in: ./run selfcheck MY_FOLDER"),
-        ("test", {"FLASHLAB_FLASH_ATTN": "yes"}, 2, "FLASHLAB_FLASH_ATTN is build or no"),
         ("test", {"FLASHLAB_TORCH": "yes"}, 2, "FLASHLAB_TORCH is system, or not set"),
         ("report", LINUX, 1, r"Pango, .* cannot load them(.|\n)*dnf install"),
         (
@@ -161,10 +158,8 @@ ODD = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
     [
         (["report", *ODD], ["snakemake", *SNAKEMAKE, *ODD]),
         (["report", "ladder", "-n"], ["snakemake", *SNAKEMAKE[:3], "report/ladder.pdf", "-n"]),
-        (["report", "ladder.pdf"], ["snakemake", *SNAKEMAKE[:3], "report/ladder.pdf"]),
         (["record", *ODD], ["record", *ODD]),
         (["test", *ODD], ["pytest", *ODD]),
-        (["check", *ODD], ["flashlab", "check", *ODD]),
         (["clean", *ODD], ["flashlab", "clean", *ODD]),
     ],
 )
@@ -179,7 +174,6 @@ def test_arguments_go_through_unaltered(
 @pytest.mark.parametrize(
     ("words", "after"),
     [
-        (["--again"], ["--config", 'again="all"']),
         (
             ["report/lab5.html", "--again", "Flash2", 'b16 "n1024"', "--verbose"],
             ["report/lab5.html", "--verbose", "--config", r'again=["Flash2", "b16 \"n1024\""]'],
@@ -192,7 +186,6 @@ def test_arguments_go_through_unaltered(
             ["--config", "a=b", "-n", "-C", "c=d", "--config=e=*", "report/lab5.html"],
             ["-n", "report/lab5.html", "--config", "a=b", "c=d", "e=*"],
         ),
-        (["--report", "x.html"], ["--report", "x.html"]),
         (["--quick", "--config", "a=b"], ["--config", "quick=true", "a=b"]),
     ],
 )
@@ -228,44 +221,25 @@ def test_ci_lints_beside_the_tests_and_fails_with_either(
     told = [line for line in done.stdout.splitlines() if not line.startswith("run: ")]
     assert "pytest" in told
     assert (done.returncode == 0) == (clean and passed)
-    linted = ["ruff check", "ruff format --check", "snakefmt --check Snakefile workflow"]
-    linted += ["snakemake", "<--lint>", "mypy "]
-    # What lint says comes last, and where it has found something.
-    assert (told[-6:] == linted) == (not clean)
+    assert ("ruff check" in told) == (not clean)  # where it has found something
 
 
-@pytest.mark.parametrize("root", [True, False])
-def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout, root: bool) -> None:
-    checkout.stub(id=f"echo {0 if root else 1000}", sudo="exit 1")
-    checkout.stub(apt_get='echo "apt-get $*" >>"$CALLS"')
+def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout) -> None:
+    checkout.stub(id="echo 0", apt_get='echo "apt-get $*" >>"$CALLS"', sudo="exit 1")
     done = checkout.run("test", "--all", "-k", "syntax", LACKING="chromium munge")
-    installs = checkout.calls(" install ")
-    if root:
-        assert done.stdout.splitlines() == ["pytest", "<-k>", "<syntax>"], done.stderr
-        apt, pip = installs[-2:]
-        assert apt.endswith(" chromium munge") and "--target .venv/slurm" in pip
-        assert pip.endswith("-r .venv/requirements.slurm.txt")
-        assert checkout.run("test", "--all").returncode == 0
-        assert checkout.calls(" install ") == []
-    else:
-        assert done.returncode == 1 and "pytest" not in done.stdout
-        assert done.stderr.endswith("    sudo apt-get install chromium munge\n")
+    assert done.stdout.splitlines() == ["pytest", "<-k>", "<syntax>"], done.stderr
+    apt, pip = checkout.calls(" install ")[-2:]
+    assert apt.endswith(" chromium munge") and "--target .venv/slurm" in pip
+    checkout.stub(id="echo 1000")
+    done = checkout.run("test", "--all", LACKING="chromium munge")
+    assert done.returncode == 1 and "pytest" not in done.stdout
+    assert done.stderr.endswith("    sudo apt-get install chromium munge\n")
 
 
-def spent_on_children() -> float:
-    """CPU seconds of the processes that have ended: whatever else runs, they are the same."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def test_second_call_adds_under_a_second(checkout: Checkout) -> None:
+def test_a_second_call_installs_nothing(checkout: Checkout) -> None:
     assert checkout.run("test").returncode == 0
     assert len(checkout.calls("-m pip")) >= 1
-    pth = checkout.folder / ".venv" / "site" / "flashlab.pth"
-    assert pth.read_text().splitlines()[0] == str(checkout.folder / "workflow")
-    before = spent_on_children()
     done = checkout.run("test")
-    assert spent_on_children() - before < 1
     assert (done.returncode, done.stderr) == (0, "")
     assert checkout.calls("-m pip") + checkout.calls("-m venv") == []
 
@@ -289,14 +263,10 @@ def test_set_up_again(checkout: Checkout, change: str) -> None:
     assert checkout.run("test").stderr == ""
 
 
-@pytest.mark.parametrize("step", ["torch==", "requirements.0.txt", "requirements.1.txt"])
-def test_failed_step_is_named_and_repaired(checkout: Checkout, step: str) -> None:
-    if step == "torch==" and sys.platform != "linux":
-        pytest.skip("PyTorch's CPU index is for Linux")
-    done = checkout.run("test", PIP_FAILS=step)
+def test_failed_step_is_named_and_repaired(checkout: Checkout) -> None:
+    done = checkout.run("test", PIP_FAILS="requirements.0.txt")
     assert done.returncode == 1 and "pip: no" in done.stderr
-    named = "torch==" if step == "torch==" else "envs/cpu/requirements.txt"
-    assert re.search(rf"run: installing {named}.* failed", done.stderr)
+    assert re.search("run: installing envs/cpu/requirements.txt.* failed", done.stderr)
     assert not checkout.is_set_up and "pytest" not in done.stdout
     assert checkout.run("test").returncode == 0
 
@@ -323,12 +293,11 @@ def test_two_at_once_set_up_once(checkout: Checkout) -> None:
     assert len(checkout.calls("-m venv")) == 1
 
 
-@pytest.mark.parametrize("root", [True, False], ids=["root", "sudo"])
-def test_apt_installs_what_is_lacking(checkout: Checkout, root: bool) -> None:
+def test_apt_installs_what_is_lacking(checkout: Checkout) -> None:
     checkout.libraries.unlink()
     checkout.stub(
-        id=f"echo {0 if root else 1000}",
-        sudo='[ "$1" = -n ] || exit 9; shift; exec "$@"' if not root else "exit 9",
+        id="echo 1000",
+        sudo='[ "$1" = -n ] || exit 9; shift; exec "$@"',
         dpkg_query='case "$*" in *python3-venv) echo "install ok installed" ;; *) exit 1 ;; esac',
         apt_get='echo "apt-get $*" >>"$CALLS"; '
         'case "$*" in *libpango-1*) touch "$LIBRARIES" ;; esac',
@@ -364,26 +333,17 @@ def test_a_set_up_installs_what_serves_and_is_asked_for(
     assert ("nvidia-cublas==" in checkout.pins()) == ("nvidia_smi" in given)
 
 
-def test_a_node_without_a_gpu_that_shares_the_folder_takes_it_as_it_is(checkout: Checkout) -> None:
-    checkout.call("test", NVIDIA)
-    (checkout.bin / "nvidia-smi").unlink()
-    assert checkout.run("test").stderr == ""
-
-
 @pytest.mark.parametrize(
     ("version", "cuda", "against"),
     [
         ("2.11.0+cu130", "13.0", ""),
-        ("2.7.1+cu126", "12.6", "PyTorch 2.9 or newer is needed, this is 2.7.1+cu126"),
         ("2.13.0+cpu", None, "is built without CUDA"),
     ],
 )
 def test_the_systems_torch_is_built_on_where_that_is_asked_for_and_serves(
     checkout: Checkout, version: str, cuda: str | None, against: str
 ) -> None:
-    packages = (
-        checkout.folder.parent / "site-packages"
-    )  # with the file that says which, and no other
+    packages = checkout.folder.parent / "site-packages"  # with the file that says which alone
     (packages / "torch").mkdir(parents=True)
     (packages / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
     (packages / "torch" / "version.py").write_text(f"__version__ = {version!r}\ncuda = {cuda!r}\n")
@@ -399,9 +359,7 @@ def test_the_systems_torch_is_built_on_where_that_is_asked_for_and_serves(
     if not against:
         pth = (checkout.folder / ".venv/site/flashlab.pth").read_text().splitlines()
         assert pth[:2] == [str(checkout.folder / "workflow"), str(packages)]
-        theirs = "^(torch|triton|nvidia-cublas|nvidia-cudnn-cu13)=="
-        assert not re.search(theirs, checkout.pins(), re.MULTILINE)
-        assert re.search("^nvidia-nvvm==", checkout.pins(), re.MULTILINE)
+        assert not re.search("^(torch|triton|nvidia-cublas)==", checkout.pins(), re.MULTILINE)
         assert checkout.run("test").stderr == ""  # it stays, until something else is asked for
 
 
@@ -413,13 +371,6 @@ def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None
     pth = (checkout.folder / ".venv/site/flashlab.pth").read_text()
     assert "'DYLD_FALLBACK_LIBRARY_PATH', '/brew/lib:" in pth
     assert not any("download.pytorch.org" in call for call in checkout.calls("-m pip"))
-
-
-@pytest.mark.parametrize("shell", ["sh", "dash", "bash"])
-def test_script_parses(shell: str) -> None:
-    if not shutil.which(shell):
-        pytest.skip(f"no {shell} here")
-    subprocess.run([shell, "-n", "run"], cwd=ROOT, check=True)
 
 
 def pins(lock: str) -> dict[str, str]:

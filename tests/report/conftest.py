@@ -19,7 +19,7 @@ from flashlab.cli import main
 from flashlab.figures.stage import draw_figures
 from flashlab.files import read_json, write_json
 from flashlab.plan.digests import LIST
-from flashlab.plan.plan_files import CONFIG, EXPERIMENTS, LANGUAGES, RECORDS, TITLES
+from flashlab.plan.plan_files import CONFIG, EXPERIMENTS, RECORDS, TITLES
 from flashlab.records import parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
@@ -80,12 +80,6 @@ class Results:
 
     def draw(self) -> None:
         draw_figures(self.local, self.ceilings, self.local / FIGURES, self.local / "overview")
-
-    def redraw(self, languages: list[str]) -> None:
-        """Choose these languages, in the configuration and in the figures."""
-        self.change(languages=languages)
-        write_json(self.local / LANGUAGES, languages)
-        self.draw()
 
     def write(self) -> Path:
         self.draw()

@@ -165,16 +165,6 @@ def test_on_a_phone_nothing_but_wide_tables_and_figures_scrolls(
     assert tab.evaluate(CUT) == []
 
 
-def test_without_scripts_all_of_it_is_there_but_what_needs_one(
-    open_page: Callable[..., Tab],
-) -> None:
-    tab = open_page(java_script_enabled=False)
-    figures = tab.locator("figure svg")
-    assert figures.count() >= 14 and all(figure.is_visible() for figure in figures.all())
-    assert tab.locator("nav ol").is_visible() and not tab.locator(".tools").is_visible()
-    assert tab.locator("#runs tbody tr").first.is_visible()
-
-
 def test_axe_finds_nothing_serious(open_page: Callable[..., Tab]) -> None:
     tab = open_page(bypass_csp=True)
     tab.add_script_tag(path=AXE)

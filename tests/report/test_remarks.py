@@ -52,15 +52,6 @@ def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
     assert "王小明 〓" in brief.page.read_text("utf-8")
 
 
-def test_a_remark_in_a_language_that_the_report_has_not_is_told(
-    brief: Any, written: Callable[[str], list[str]]
-) -> None:
-    brief.remark("English words", "en")
-    brief.change(languages=["zh_TW"])
-    (said,) = written("page")
-    assert said.startswith("warning: remark.md: the remark on seq_len is left out, since en is not")
-
-
 SET = """Text with `iiii MMMM`; [x](//host/a), [y](notes.md)
 
 | a | b | c | d | e | f | g | h |
