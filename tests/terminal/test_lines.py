@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -354,15 +353,6 @@ def test_a_failed_job_is_named_with_the_end_of_its_log_and_the_old_report(lab: L
     assert said[20:] == [*ADVICE]
 
 
-def test_a_report_that_is_not_verified_has_said_so_itself(lab: Lab) -> None:
-    lab.call(verify=1)
-    told = job(0, "verify", "x", title="Verifying", log="verify.log")
-    lab.said(**told)
-    assert lab.said(**{**told, "event": LogEvent.JOB_ERROR}) == ["Verifying: failed"]
-    lab.said("Exiting because a job execution failed. Look above", level=logging.ERROR)
-    assert lab.ends() == []
-
-
 def test_an_interrupted_call_says_what_is_kept_in_one_line(lab: Lab) -> None:
     lab.call(measure=4)
     lab.measure(RUNS[0])
@@ -405,13 +395,6 @@ def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
     assert {name for name in bodies if "> {log" in bodies[name]} - STAGES.keys() == {MEASURE}
 
 
-def test_a_call_without_a_plan_loses_no_line(lab: Lab) -> None:
-    lab.plan = None
-    lab.call(measure=1)
-    assert lab.said(**lab.job(RUNS[0]))[1] == "Measuring 1 run."
-    assert lab.done(0)[0].endswith("its record is unreadable")
-
-
 @pytest.mark.parametrize(
     ("status", "summary"), [("ok", "all ok"), ("error", "3 ok, 1 not (1 error)")]
 )
@@ -427,13 +410,6 @@ def test_each_process_is_a_line_and_a_run_is_ok_if_all_of_its_processes_are(
     assert " Pytorch B16 N128  H32 E2048 full process 1 " in lines[5]
     assert " Pytorch B16 N128  H32 E2048 full process 2 " in lines[6]
     assert f"4 runs in 8 processes: {summary}." in lab.ends()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (5400, "1.5 h")]
-)
-def test_duration(seconds: float, said: str) -> None:
-    assert words.duration(seconds) == said
 
 
 def test_runs_are_columns_with_blanks_where_one_has_a_default() -> None:
@@ -514,24 +490,3 @@ def test_what_snakemake_says_is_shown_once_and_nothing_that_matters_is_lost(
         tell(to, message, **told)
     to.close()
     assert capsys.readouterr() == (out, err)
-
-
-def test_an_interrupt_before_any_job_leaves_no_traceback(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    to = handler()
-    try:
-        raise KeyboardInterrupt
-    except KeyboardInterrupt as error:
-        to.close()
-        sys.excepthook(type(error), error, error.__traceback__)
-    assert capsys.readouterr().err == KEPT
-
-
-def test_finding_the_plugin_costs_other_calls_nothing(root: Path) -> None:
-    code = (
-        "import sys, snakemake_logger_plugin_flashlab\n"
-        "assert not {'pikepdf', 'flashlab.terminal.lines'} & set(sys.modules)"
-    )
-    path = str(root / "workflow")
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=True)
