@@ -49,14 +49,8 @@ class Observation:
 
     def to_json(self) -> dict[str, Any]:
         """The observation as it stands in observations.json."""
-        return {
-            "name": self.name,
-            "section": self.section,
-            "variant": self.variant,
-            "place": self.place,
-            "facts": as_json(self.facts),
-            "evidence": as_json(list(self.evidence)),
-        }
+        facts, evidence = as_json(self.facts), as_json(list(self.evidence))
+        return {**vars(self), "facts": facts, "evidence": evidence}
 
 
 def as_json(value: Any) -> Any:

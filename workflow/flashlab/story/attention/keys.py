@@ -24,11 +24,11 @@ def shared(s: Sweep) -> Observation | None:
     kept = left.get(base, float("nan"))
     facts: dict[str, Any] = {
         **{"few": few, "many": many, "memory": roles.span(left[n] for n in names)},
-        **{"least": min(names, key=lambda n: left[n]) if len(names) > 1 else None},
         "base": clause("shared_base", name=base, x=kept) if kept == kept else None,
         "passes": [each for key in PASSES if (each := _of_pass(s, key, many))],
     }
-    facts["named"] = clause("shared_least", name=facts["least"]) if facts["least"] else None
+    least = min(names, key=lambda n: left[n])
+    facts["named"] = clause("shared_least", name=least) if len(names) > 1 else None
     totals = {n: s.grown(TOTAL, n).reindex([many]) for n in roles.usual(s, names, at)}
     gain = facts["gain"] = [n for n, row in totals.items() if row.verdict[many] == "slower"]
     metrics = (*PASSES.values(), TOTAL)

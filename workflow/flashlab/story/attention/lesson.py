@@ -27,15 +27,14 @@ def take(s: Sweep) -> Observation | None:
         return None
     at = roles.ends(s, [name, s.data.baseline], MEMORY)
     shares = [share(s, name, end) for end in at] or [1.0, 1.0]
-    facts: dict[str, Any] = {**led[0], "saves": None, "good": None, "against": None}
-    if shares[1] < SAVES:
-        facts["saves"] = clause("saves", new=name)
+    facts: dict[str, Any] = {**led[0], "good": None, "against": None}
+    facts["saves"] = clause("saves", new=name) if shares[1] < SAVES else None
     variant = _variant(s, led[0]["says"], facts, shares)
     return Observation("take", s.name, facts, s.data.rows(led[1]), variant) if variant else None
 
 
-FIXED = {"lead_turns": "choose", "lead_undecided": "even", "lead_equal": "even"}
-FIXED |= {"lead_slower": "stay", "lead_slower_at": "stay", "lead_single": ""}
+FIXED = {"lead_turns": "choose", "lead_undecided": "even", "lead_equal": "even", "lead_single": ""}
+FIXED |= {"lead_slower": "stay", "lead_slower_at": "stay"}
 """The sentence by the clause on the lead, where it alone decides; none of a single value."""
 
 BY_CHANGE = {"peaks": "peaks", "dips": "peaks", "unknown": "open", "open": "open"}

@@ -148,7 +148,7 @@ def mask_take(s: Sweep) -> Observation | None:
     """That the mask widens the lead, by the ends of the last value."""
     found = widened(s)
     if not found:
-        return None
+        return _mask_open(s)
     at, who = mask_ends(s)[1], clause("who_names", names=[*found])
     if len(found) == 1 or [*found] == roles.subjects(s):
         who = roles.group(s, found, short=True)
@@ -158,6 +158,18 @@ def mask_take(s: Sweep) -> Observation | None:
     }
     rows = s.data.rows(*(s.speed(TOTAL, n, variant=v).loc[[at]] for n in found for v in (OFF, ON)))
     return Observation("mask_take", s.name, facts, rows)
+
+
+def _mask_open(s: Sweep) -> Observation | None:
+    """Of one subject: its lead without and with the mask, where they are not shown to differ."""
+    at, names = mask_ends(s), roles.subjects(s)
+    if not at or len(names) != 1 or not roles.has_baseline(s) or at[1] in roles.odd_at(s):
+        return None
+    rows = [s.speed(TOTAL, names[0], variant=v).reindex(at[1:]) for v in (OFF, ON)]
+    off, on = (each.iloc[0] for each in rows)
+    facts = {"p": s.symbol, "at": at[1], "new": names[0], "ends": [off.x, on.x]}
+    is_open = off.low <= on.high and on.low <= off.high
+    return Observation("mask_open", s.name, facts, s.data.rows(*rows)) if is_open else None
 
 
 def mask_memory(s: Sweep) -> Observation | None:

@@ -120,13 +120,20 @@ def answer(data: Dataset) -> Observation | None:
         over_all = {"x": number(pooled, POOLED, "x"), "verdict": verdict}
         facts["pooled"] = clause("pooled", new=names[0], **over_all)
         evidence += data.rows(pooled)
-    facts["passes"] = [int((settings(data, m).verdict == "faster").sum()) for m in PASSES.values()]
+    facts["passes"] = [_alone(data, names[0], key) for key in PASSES]
     variant = "most" if is_most else "stay" if counts["slower"] else "even"
     if counts["faster"] == len(rows):
         variant = "all"
     elif counts["faster"] and counts["slower"]:
         variant = "choose"
     return Observation("answer", None, facts, evidence, variant, "answer")
+
+
+def _alone(data: Dataset, name: str, key: str) -> dict[str, Any]:
+    """The clause on one pass: at how many settings it is faster, and its speed over all of them."""
+    count = int((settings(data, PASSES[key]).verdict == "faster").sum())
+    pooled = data.pooled(PASSES[key], name, data.baseline)
+    return clause("alone", kind=key, count=count, x=number(pooled, POOLED, "x"))
 
 
 def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:

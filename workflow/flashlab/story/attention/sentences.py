@@ -23,7 +23,7 @@ SHARED: tuple[Kind, ...] = (keys.shared, lesson.missing, lesson.odd)
 PACKED: tuple[Kind, ...] = (time.time, keys.packed, lesson.missing, lesson.odd)
 """The kinds of sentences of a paragraph, in their order, by the kind of experiment."""
 
-LINES = ("take", "mask_take")
+LINES = ("take", "mask_take", "mask_open")
 """The kinds that are an experiment's line on page one, too."""
 
 ONLY_LINES = ("take_two", "take_even", "take_peaks")
