@@ -103,10 +103,9 @@ def test_circumstances_are_of_what_is_compared_and_tell_what_of_a_protocol_diffe
 ) -> None:
     def on(cards: int, driver: str | None, seconds: int) -> Any:
         protocol = {"name": "sampled", "max_seconds": seconds, "corpus": {"seed": 0}}
+        of_card = {"driver": driver}
         return lambda r: {
-            "environment": {
-                **{**r.environment, "gpu_uuid": f"GPU-{r.process % cards}", "driver": driver}
-            },
+            "environment": r.environment | of_card | {"gpu_uuid": f"GPU-{r.process % cards}"},
             "protocol": protocol,
         }
 

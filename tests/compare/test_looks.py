@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compare.planted_benches import World, score
+from compare.planted_benches import score
 
 from flashlab.compare.looks import PROCESSES, error_after, look_at
 from flashlab.statistics import MIN_SAMPLES
@@ -41,6 +41,6 @@ def test_too_few_batches_say_nothing_and_one_process_no_more_than_processes_diff
 
 
 def test_identical_code_never_differs_and_a_tenth_is_found() -> None:
-    same = score(World("same", process_deviation=0.01), MARGIN, benches=40)
+    same = score(40, MARGIN, 1.0, process_deviation=0.01)
     assert not {"faster", "slower"} & same["ever"].keys()
-    assert score(World("slower", ratio=1.1), MARGIN, benches=40)["final"]["slower"] >= 38
+    assert score(40, MARGIN, 1.1)["final"]["slower"] >= 38
