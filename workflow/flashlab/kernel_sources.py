@@ -57,14 +57,15 @@ def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
         yield from filter(Path.is_file, (path / "__init__.py", path.with_suffix(".py")))
 
 
-def _without(tree: ast.Module, names: Sequence[str]) -> ast.Module:
-    """The module without assignments to these names, which only the report shows."""
+@cache
+def _canonical(tree: ast.Module, names: tuple[str, ...]) -> str:
+    """A module's text without assignments to these names, once for all kernels that import it."""
 
     def assigns(node: ast.stmt) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else []
         return any(isinstance(target, ast.Name) and target.id in names for target in targets)
 
-    return ast.Module([node for node in tree.body if not assigns(node)], type_ignores=[])
+    return canonical_tree(ast.Module([node for node in tree.body if not assigns(node)], []))
 
 
 @cache
@@ -78,20 +79,12 @@ def _parse(source: bytes, path: Path) -> ast.Module:
         raise KernelSourceError(f"{path}: {error}") from error
 
 
-@cache
-def _canonical_module(tree: ast.Module) -> str:
-    """The text of a module that several kernels may import."""
-    return canonical_tree(_without(tree, DECLARED))
-
-
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
     """Hex SHA-256 of the code that decides a kernel's results.
 
     Python files count by their syntax trees, so that a comment does not change the digest; the
     files in `sources`, paths relative to the kernel's folder, count by their bytes.
-
-    Raises:
-        KernelSourceError: a file is missing, outside the kernel's folder, or not Python.
+    KernelSourceError where a file is missing, outside the kernel's folder, or not Python.
     """
     folder = kernel.parent
     trees: dict[Path, ast.Module] = {}
@@ -104,9 +97,9 @@ def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
             for name in _imported_names(tree, package):
                 waiting.extend(_module_files(name, folder))
     # The kernel itself under no name: renaming its file changes nothing that it computes.
-    content = {"": canonical_tree(_without(trees.pop(kernel), LABELS + DECLARED))}
+    content = {"": _canonical(trees.pop(kernel), LABELS + DECLARED)}
     for path, tree in trees.items():
-        content[path.relative_to(folder).as_posix()] = _canonical_module(tree)
+        content[path.relative_to(folder).as_posix()] = _canonical(tree, DECLARED)
     for source in sources:
         path = folder / source
         if not path.resolve().is_relative_to(folder.resolve()):

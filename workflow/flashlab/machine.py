@@ -34,27 +34,23 @@ def nvml() -> Any:
     """The module pynvml, initialised until this process ends; None where there is no driver.
 
     It is imported only here, so that Snakemake can read the rules where nothing else is installed.
-
-    Raises:
-        MachineError: there is a driver, but no package to ask it with.
+    MachineError where there is a driver, but no package to ask it with.
     """
     try:
         import pynvml
     except ImportError as error:
-        try:
+        with suppress(OSError):
             ctypes.CDLL(NVML_LIBRARY)
-        except OSError:
-            return None
-        raise MachineError(
-            "This machine has an NVIDIA driver, but the Python package nvidia-ml-py, which asks "
-            "the driver for its GPUs, is not installed. Run python -m pip install nvidia-ml-py, "
-            "or let ./run set up everything."
-        ) from error
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+            raise MachineError(
+                "This machine has an NVIDIA driver, but the Python package nvidia-ml-py, which "
+                "asks the driver for its GPUs, is not installed. Run python -m pip install "
+                "nvidia-ml-py, or let ./run set up everything."
+            ) from error
         return None
-    return pynvml
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        return pynvml
+    return None
 
 
 def gpus() -> list[Gpu]:

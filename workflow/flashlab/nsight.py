@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from statistics import fmean
 from typing import Any
@@ -72,16 +72,12 @@ class NsightError(Exception):
 @cache
 def version() -> str | None:
     """The version of the Nsight Compute on PATH; None where there is none."""
-    program = shutil.which(PROGRAM)
-    if program is None:
-        return None
-    command = [program, "--version"]
-    try:
+    command = [PROGRAM, "--version"]
+    with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = re.search(r"Version (\S+)", done.stdout)
-    return match[1] if match else None
+        if match := re.search(r"Version (\S+)", done.stdout):
+            return match[1]
+    return None
 
 
 def metrics_for(counted: Iterable[str]) -> dict[str, str]:
@@ -103,15 +99,13 @@ def command(log: str, program: Sequence[str], counted: Iterable[str]) -> list[st
 
 
 def _number(cell: str, unit: str, name: str) -> float:
-    factor = FACTORS.get(name, _PERCENT)
-    if not isinstance(factor, float):
-        if unit not in factor:
-            raise NsightError(
-                f"Nsight Compute gives {METRICS[name]} in {unit!r}, which is not known"
-            )
-        factor = factor[unit]
+    factors = FACTORS.get(name, _PERCENT)
     try:
+        factor = factors if isinstance(factors, float) else factors[unit]
         return float(cell.replace(",", "")) * factor
+    except KeyError as error:
+        message = f"Nsight Compute gives {METRICS[name]} in {unit!r}, which is not known"
+        raise NsightError(message) from error
     except ValueError as error:
         raise NsightError(f"Nsight Compute gives no {METRICS[name]}: {cell!r}") from error
 
@@ -134,10 +128,9 @@ def _kernels(log: str, counted: Iterable[str]) -> list[dict[str, Any]]:
     lines = log.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:
-        said = [line for line in lines if line.startswith("==ERROR==")]
-        raise NsightError(
-            "Nsight Compute counted no kernel: " + (said[0] if said else "its output has no table")
-        )
+        errors = (line for line in lines if line.startswith("==ERROR=="))
+        said = next(errors, "its output has no table")
+        raise NsightError(f"Nsight Compute counted no kernel: {said}")
     kernels: dict[str, dict[str, Any]] = {}
     for row in csv.DictReader(lines[header:]):
         number, name = row["ID"] or "", ours.get(row.get("Metric Name") or "")
@@ -146,9 +139,8 @@ def _kernels(log: str, counted: Iterable[str]) -> list[dict[str, Any]]:
             kernel[name] = _number(row["Metric Value"], row["Metric Unit"], name)
     for kernel in kernels.values():
         if lacking := {*ours.values()} - kernel.keys():
-            raise NsightError(
-                f"Nsight Compute gives no {METRICS[min(lacking)]} of {kernel['name']}"
-            )
+            said = f"{METRICS[min(lacking)]} of {kernel['name']}"
+            raise NsightError(f"Nsight Compute gives no {said}")
     return [kernels[number] for number in sorted(kernels, key=int)]
 
 
@@ -157,9 +149,8 @@ def read_passes(
 ) -> dict[str, list[dict[str, Any]]]:
     """The kernels of each pass, which follow its marker: ``name``, and counters by our names.
 
-    Raises:
-        NsightError: a kernel lacks a counter that is `counted`, there are not as many markers as
-            passes, or a pass has no kernel.
+    NsightError where a kernel lacks a counter that is `counted`, there are not as many markers as
+    passes, or a pass has no kernel.
     """
     groups: list[list[dict[str, Any]]] = []
     for kernel in _kernels(log, counted):
@@ -181,8 +172,6 @@ def of_pass(kernels: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     counters = {"kernels": float(len(kernels))}
     for name in kernels[0].keys() - {"name"}:
         values = [kernel[name] for kernel in kernels]
-        if METRICS[name].endswith(".sum"):
-            counters[name] = sum(values)
-        else:
-            counters[name] = fmean(values, times) if any(times) else 0.0
+        mean = fmean(values, times) if any(times) else 0.0
+        counters[name] = sum(values) if METRICS[name].endswith(".sum") else mean
     return counters

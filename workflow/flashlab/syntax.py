@@ -31,12 +31,6 @@ def _joined(parts: list[ast.expr]) -> list[object]:
     return joined
 
 
-@cache
-def _meaningful(fields: tuple[str, ...]) -> list[str]:
-    """A kind of node's fields that mean something; their order differs between versions."""
-    return sorted(set(fields) - _WITHOUT_MEANING)
-
-
 def _field(node: ast.AST, name: str) -> object:
     """A node's field as it is serialised, None if it carries nothing."""
     match node, name, getattr(node, name, None):
@@ -51,40 +45,24 @@ def _field(node: ast.AST, name: str) -> object:
     return None
 
 
-def _serialise(value: object, parts: list[str]) -> None:
-    """Append the text of a node, a list of nodes or a plain value, in parts."""
+def canonical_tree(value: object) -> str:
+    """A syntax tree, or a part, as text: no positions, comments, docstrings or empty fields."""
     if isinstance(value, ast.Constant):
         # ascii, since the characters that repr escapes differ between versions
-        parts.append(f"({type(value.value).__name__} {value.value!a})")
-    elif isinstance(value, ast.AST):
-        parts.append(f"({type(value).__name__}")
-        for name in _meaningful(value._fields):
-            if (field := _field(value, name)) is not None:
-                parts.append(f" {name}=")
-                _serialise(field, parts)
-        parts.append(")")
-    elif isinstance(value, list):
-        parts.append("[")
-        for item in value:
-            _serialise(item, parts)
-            parts.append(",")
-        parts.append("]")
-    else:
-        parts.append(ascii(value))
+        return f"({type(value.value).__name__} {value.value!a})"
+    if isinstance(value, ast.AST):
+        # sorted, since the order of the fields differs between versions
+        names = sorted({*value._fields} - _WITHOUT_MEANING)
+        fields = [(name, _field(value, name)) for name in names]
+        texts = (f" {name}={canonical_tree(field)}" for name, field in fields if field is not None)
+        return f"({type(value).__name__}{''.join(texts)})"
+    if isinstance(value, list):
+        return f"[{''.join(f'{canonical_tree(item)},' for item in value)}]"
+    return ascii(value)
 
 
-def canonical_tree(tree: ast.Module) -> str:
-    """A module's syntax tree as text: no positions, comments, docstrings or empty fields."""
-    parts: list[str] = []
-    _serialise(tree, parts)
-    return "".join(parts)
-
-
+@cache
 def syntax_digest(source: bytes, filename: str) -> str:
-    """Hex SHA-256 of a module's `canonical_tree`.
-
-    Raises:
-        SyntaxError, ValueError: `source` is not Python, or holds a NUL.
-    """
+    """Hex SHA-256 of a module's `canonical_tree`; SyntaxError or ValueError if it is not Python."""
     tree = ast.parse(source, filename=filename)
     return hashlib.sha256(canonical_tree(tree).encode()).hexdigest()

@@ -44,8 +44,6 @@ def new_file(text: str) -> Path:
     So a measurement is not lost in the end.
     """
     path = Path(text)
-    if path.is_dir():
-        raise ArgumentTypeError(f"{text} is a folder")
     if not path.parent.is_dir():
         raise ArgumentTypeError(f"the folder {path.parent} does not exist")
     try:

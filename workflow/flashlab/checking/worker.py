@@ -7,7 +7,7 @@ import socket
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.forks import send
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
-from flashlab.measuring.protocols import check_held, right_before, warm_up
+from flashlab.measuring.protocols import check_held, right_before, synchronize, warm_up
 from flashlab.measuring.replaced import refuse_replaced, relied_on
 
 SEED = 0
@@ -45,16 +45,6 @@ def _kernel_traceback(error: BaseException, file: str) -> str:
     return "".join(traceback.format_exception(error)).rstrip()
 
 
-def _device_is_lost(device: str) -> bool:
-    """True if an error has left a CUDA context in which every further call fails."""
-    try:
-        if device == "cuda":
-            torch.cuda.synchronize()
-    except Exception:
-        return True
-    return False
-
-
 def _check_attention(kernel: ModuleType, dtype: str, shape: Shape, device: str) -> dict[str, Any]:
     """Compare each form of the inputs; repeat each pass as before a timing, and compare again."""
     checked = list[dict[str, Any]]()
@@ -65,8 +55,7 @@ def _check_attention(kernel: ModuleType, dtype: str, shape: Shape, device: str) 
         for _, timed in measure.passes(kernel, run):
             timed.warm_up_seconds = 0
             warm_up(timed, device)
-            with right_before(timed.calls + 1):
-                check_held(timed, device)
+            check_held(timed, device)
             calls += timed.calls
         measure.check_again(kernel, run, calls)
     return max(checked, key=lambda compared: max(compared["errors"].values()))
@@ -138,5 +127,8 @@ def follow(
                     status, message = describe_failure(error, [str(w.message) for w in caught])
                     said |= {"status": status, "message": message.strip().partition("\n")[0]}
                     said["traceback"] = _kernel_traceback(error, file) if status == "error" else ""
-                    said["fatal"] = _device_is_lost(device)
+                    said["fatal"] = True
+                    with suppress(Exception):  # in a lost CUDA context every further call fails
+                        synchronize(device)
+                        said["fatal"] = False
             send(channel, said)

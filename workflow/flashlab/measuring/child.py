@@ -44,18 +44,17 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("always")
         try:
             benchmark = importlib.import_module(order["measure"])
-            part = importlib.import_module(order["part"]) if "part" in order else None
+            part = importlib.import_module(order.get("part", order["measure"]))
             before = relied_on()
             kernel = load_kernel(Path(order["kernel"]))
             refuse_replaced(before)
             with suppress(importlib.metadata.PackageNotFoundError):
                 said = getattr(kernel, "provider", lambda _: f"torch {torch.__version__}")
                 here["provider"] = said(device)
-            measured = (
-                part.count(benchmark, kernel, order)
-                if part
-                else benchmark.measure(kernel, run, order["protocol"])
-            )
+            if "part" in order:
+                measured = part.count(benchmark, kernel, order)
+            else:
+                measured = benchmark.measure(kernel, run, order["protocol"])
             refuse_replaced(before)
             reply |= measured
         except Exception as error:  # the kernel is another's code: what it raises is its result

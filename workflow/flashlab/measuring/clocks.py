@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -29,13 +30,10 @@ def gpu_uuid() -> str:
 def energy_consumed() -> float | None:
     """The GPU's energy since its driver was loaded, in J; None where nothing counts it."""
     nvml = machine.nvml()
-    if nvml is None:
-        return None
-    try:
+    with suppress(nvml.NVMLError):
         handle = nvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
         return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3)
-    except nvml.NVMLError:
-        return None
+    return None
 
 
 class Watch:

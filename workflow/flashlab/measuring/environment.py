@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -65,20 +67,16 @@ class LoadMeter:
     """The share of the machine's CPU time that went to other processes since the meter was made."""
 
     def __init__(self) -> None:
-        self._process = psutil.Process()
         self._before = self._read()
 
     def _read(self) -> tuple[float, float, float]:
-        times = psutil.cpu_times()
+        times, own = psutil.cpu_times(), psutil.Process().cpu_times()
         idle = times.idle + getattr(times, "iowait", 0.0)
-        own = self._process.cpu_times()
         return sum(times[:8]), idle, own.user + own.system
 
     def foreign_share(self) -> float:
         """Share between 0 and 1 of all CPU time; 0 over a time too short to tell."""
-        total, idle, own = (
-            after - before for after, before in zip(self._read(), self._before, strict=True)
-        )
+        total, idle, own = np.subtract(self._read(), self._before).tolist()
         return max(0.0, (total - idle - own) / total) if total > 0 else 0.0
 
 
@@ -91,7 +89,7 @@ def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]
     values, third = np.asarray(samples), len(samples) // 3
     if third < 3:
         return []
-    found: list[dict[str, Any]] = []
+    found = list[dict[str, Any]]()
     drift = float(np.median(values[-third:]) / np.median(values[:third])) - 1
     if abs(drift) > MARGIN:
         found.append({"code": "drift", "share": round(drift, 4)})
@@ -107,24 +105,18 @@ def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]
 
 def timing_warnings(timings: Mapping[str, Timing]) -> list[dict[str, Any]]:
     """Warnings about timed metrics: their samples', and an interval that was not reached."""
+    found = [w for name, timing in timings.items() for w in sample_warnings(name, timing.samples)]
     short = [name for name, timing in timings.items() if timing.stopped == "time"]
-    return [
-        *(w for name, timing in timings.items() for w in sample_warnings(name, timing.samples)),
-        *({"code": "interval_not_reached", "metric": name} for name in short),
-    ]
+    return [*found, *({"code": "interval_not_reached", "metric": name} for name in short)]
 
 
 def state_warnings(foreign_share: float, states: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Warnings that the machine's state gives: load from elsewhere, throttling, a shared GPU."""
-    warnings: list[dict[str, Any]] = []
-    if foreign_share > FOREIGN_LOAD:
-        warnings.append({"code": "cpu_load", "share": round(foreign_share, 3)})
-    reasons = 0
-    for state in states:
-        reasons |= state["clock_reasons"] & ~_HARMLESS_CLOCK_REASONS
-    if reasons:
-        warnings.append({"code": "throttled", "reasons": reasons})
+    reasons = reduce(or_, (state["clock_reasons"] for state in states), 0)
     others = max((state["other_processes"] for state in states), default=0)
-    if others:
-        warnings.append({"code": "shared_device", "processes": others})
-    return warnings
+    signs = [
+        ("cpu_load", "share", round(foreign_share, 3) if foreign_share > FOREIGN_LOAD else 0),
+        ("throttled", "reasons", reasons & ~_HARMLESS_CLOCK_REASONS),
+        ("shared_device", "processes", others),
+    ]
+    return [{"code": code, what: value} for code, what, value in signs if value]

@@ -40,10 +40,8 @@ def peak_memory(both_passes: Callable[[], object], device: str) -> int:
     `both_passes` makes its own inputs, so the peak counts from before they exist. It runs twice:
     the first time sets up what is compiled, and what it leaves allocated counts. On CUDA the peak
     is the allocator's own maximum; on the CPU the running sum of the allocator's events, which is
-    the same in every run.
-
-    Raises:
-        IncorrectError: a process on a CPU has grown by more than the allocator can account for.
+    the same in every run. IncorrectError where a process on a CPU has grown by more than the
+    allocator can account for.
     """
     gc.collect()
     return (_on_gpu if device == "cuda" else _on_cpu)(both_passes)
@@ -63,10 +61,10 @@ def _on_gpu(both_passes: Callable[[], object]) -> int:
 def _on_cpu(both_passes: Callable[[], object]) -> int:
     _load_libraries()
     _give_back(GIVEN_BACK)
-    before, was_compiled = _most_held(), COMPILER in sys.modules
+    before, was_compiled = _usage(resource.RUSAGE_SELF).ru_maxrss, COMPILER in sys.modules
     try:
         peak = _allocated(both_passes)
-        grown = _most_held() - before
+        grown = (_usage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     finally:
         _give_back(KEPT)
     unknown = UNKNOWN_BYTES + UNKNOWN_A_THREAD * torch.get_num_threads() + UNKNOWN_SHARE * peak
@@ -94,11 +92,6 @@ def _give_back(size: int) -> None:
     """Have freed memory of this size and beyond given back to the system, where that is glibc's."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         libc.mallopt(M_MMAP_THRESHOLD, size)
-
-
-def _most_held() -> int:
-    """The most bytes that this process has held so far."""
-    return _usage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _allocated(both_passes: Callable[[], object]) -> int:

@@ -127,9 +127,7 @@ def _profiled(call: Callable[[], object]) -> tuple[list[Operator], int]:
 
 def _summary(operators: Sequence[Operator], allocated: int) -> dict[str, float]:
     """The counters of a pass, by the names of their quantities (`benchmarks.counters`)."""
-    spent = dict.fromkeys(CLASSES, 0.0)
-    for kind, _, nanoseconds in operators:
-        spent[kind] += nanoseconds
+    spent = {kind: sum(o.nanoseconds for o in operators if o.kind == kind) for kind in CLASSES}
     total = sum(spent.values())
     return {
         "operators": float(len(operators)),

@@ -102,9 +102,8 @@ class Timing:
 
     def to_json(self) -> dict[str, Any]:
         """The timing as a metric of a record, in ms."""
-        samples = [seconds * 1e3 for seconds in self.samples]
-        value = self.seconds * 1e3
-        return {"unit": "ms", "value": value, "samples": samples, "stopped": self.stopped}
+        kept = {"samples": [seconds * 1e3 for seconds in self.samples], "stopped": self.stopped}
+        return {"unit": "ms", "value": self.seconds * 1e3, **kept}
 
 
 @dataclass
@@ -292,11 +291,9 @@ def _doubt(seconds: list[float], late: float) -> str | None:
 def warm_up(timed: Pass, device: str) -> float:
     """Call a pass until its first calls' set-up is done, on new inputs every other time.
 
-    Returns the seconds that the calls took without the first, which may compile.
-
-    Raises:
-        IncorrectError: the device works on after the current stream has finished, or calls on new
-            inputs take so much longer that answers must have been kept.
+    Returns the seconds that the calls took without the first, which may compile. IncorrectError as
+    the device works on after the current stream has finished, or calls on new inputs take so much
+    longer that answers must have been kept.
     """
     least_calls = WARM_UP_CALLS[device]
     seconds, waits = list[float](), list[float]()
@@ -322,13 +319,14 @@ def check_held(timed: Pass, device: str) -> None:
     A GPU's stream is held up meanwhile. What works on another stream takes the inputs before, or
     is not done when the current stream is.
     """
-    if device == "cuda":
-        _spin(CHECKED_HELD_CYCLES)
-    timed.renew(True)
-    timed.before()
-    result = timed.run()
-    timed.calls += 1
-    timed.check(result)
+    with right_before(timed.calls):
+        if device == "cuda":
+            _spin(CHECKED_HELD_CYCLES)
+        timed.renew(True)
+        timed.before()
+        result = timed.run()
+        timed.calls += 1
+        timed.check(result)
 
 
 def kept(sample: Sampler, usual: float) -> str | None:
@@ -336,15 +334,15 @@ def kept(sample: Sampler, usual: float) -> str | None:
 
     A busy machine disturbs a few: the fastest decides.
     """
-    new = sample(is_new=True)
-    while min(new) > REMEMBERED * usual:
-        if len(new) >= SURE_CALLS:
-            return (
-                f"takes {min(new) * 1e3:.3g} ms on numbers never seen, and {usual * 1e3:.3g} as it "
-                "is timed: it keeps its answers"
-            )
+    new = list[float]()
+    while len(new) < SURE_CALLS:
         new += sample(is_new=True)
-    return None
+        if min(new) <= REMEMBERED * usual:
+            return None
+    return (
+        f"takes {min(new) * 1e3:.3g} ms on numbers never seen, and {usual * 1e3:.3g} as it is "
+        "timed: it keeps its answers"
+    )
 
 
 def settle(sample: Callable[[], list[float]], warmed_seconds: float) -> None:
@@ -383,40 +381,38 @@ def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool
     if device == "cuda" and settled:
         settle(sample, warmed_seconds)
     for _ in range(SURE_TIMINGS):
-        sample.begin()
-        with timed_section(is_filled=device == "cpu") as (samples, besides):
-            timing = _sample(sample, protocol, device, samples)
-            besides.append(sample.besides)
+        timing = _sample(sample, protocol, device)
         if not (doubt := kept(sample, timing.seconds)):
             break
     if doubt:
         raise IncorrectError(doubt)
-    with right_before(timed.calls):
-        check_held(timed, device)
+    check_held(timed, device)
     return timing
 
 
-def _sample(
-    sample: Sampler, protocol: Mapping[str, Any], device: str, samples: list[float]
-) -> Timing:
-    """Fill a list with samples until their interval is narrow enough, or the time is spent."""
-    watch, next_look, begin = clocks.Watch(device), float(ENOUGH_CALLS), perf_counter()
-    while True:
-        samples += sample()
-        watch.look()
-        spent = perf_counter() - begin
-        is_spent = spent >= protocol["max_seconds"]
-        is_long = spent > LONG_CALL_SECONDS * len(samples)
-        fewest = MIN_LONG_CALLS if is_long else MIN_CALLS
-        if len(samples) < (fewest if is_spent else next_look):
-            continue
-        interval = median_interval(samples)
-        is_reached = interval.relative_half_width <= protocol["relative_interval"]
-        if is_spent or is_reached:
-            stopped = "interval" if is_reached else "time"
-            known = watch.seen(), sample.faults(len(samples))
-            return Timing(interval.median, tuple(samples), stopped, *known)
-        next_look = GROWTH * len(samples)
+def _sample(sample: Sampler, protocol: Mapping[str, Any], device: str) -> Timing:
+    """Time calls until the interval of their median is narrow enough, or the time is spent."""
+    sample.begin()
+    with timed_section(is_filled=device == "cpu") as (samples, besides):
+        watch, next_look, begin = clocks.Watch(device), float(ENOUGH_CALLS), perf_counter()
+        while True:
+            samples += sample()
+            watch.look()
+            spent = perf_counter() - begin
+            is_spent = spent >= protocol["max_seconds"]
+            is_long = spent > LONG_CALL_SECONDS * len(samples)
+            fewest = MIN_LONG_CALLS if is_long else MIN_CALLS
+            if len(samples) < (fewest if is_spent else next_look):
+                continue
+            interval = median_interval(samples)
+            is_reached = interval.relative_half_width <= protocol["relative_interval"]
+            if is_spent or is_reached:
+                break
+            next_look = GROWTH * len(samples)
+        besides.append(sample.besides)
+    stopped = "interval" if is_reached else "time"
+    known = watch.seen(), sample.faults(len(samples))
+    return Timing(interval.median, tuple(samples), stopped, *known)
 
 
 def lab5(timed: Pass, protocol: Mapping[str, Any], device: str) -> Timing:

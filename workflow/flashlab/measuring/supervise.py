@@ -26,7 +26,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import write_json
 from flashlab.forks import Child, Server, signal_name
-from flashlab.measuring.supervised import Section, refused, refused_for
+from flashlab.measuring.supervised import Section, refused
 from flashlab.plan import identity
 from flashlab.plan.watching import POLL_SECONDS, WorkflowGoneError, has_ended, workflow_process
 from flashlab.runs import Run
@@ -236,7 +236,7 @@ def _run_child(order: Mapping[str, Any], variables: Mapping[str, str]) -> dict[s
             reply: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
             reply["environment"]["started_warm"] = started.is_warm
             if reply.get("status") == "ok":
-                reply |= refused(sections) or refused_for(started.left)
+                reply |= refused(sections, started.left)
         else:
             reply = ended_without_answer(returncode, count_oom_kills() - oom_kills, errors)
         if (log := answer.with_suffix(".csv")).exists():

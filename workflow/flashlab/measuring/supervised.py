@@ -38,25 +38,20 @@ def together(sections: Sequence[Section]) -> Section:
     return Section(sum(seconds), sum(samples), filled[0])
 
 
-def refused(sections: Iterable[Section]) -> dict[str, Any]:
-    """Status, message and no metrics, where samples cannot be from their section; else nothing."""
+def refused(sections: Iterable[Section], left: Sequence[str] = ()) -> dict[str, Any]:
+    """Status, message and no metrics, where samples cannot be from their section; else nothing.
+
+    The same where a run has `left` processes of these names running.
+    """
+    said = f"leaves processes running, which were ended: {', '.join(sorted({*left}))}" * bool(left)
     for section in sections:
         least = LEAST * (section.seconds - BESIDES_SECONDS) if section.is_filled else 0.0
         if not least <= section.samples <= section.seconds + BESIDES_SECONDS:
-            message = (
+            said = (
                 f"its times add up to {section.samples:.3g} s, but {section.seconds:.3g} s passed "
                 "by the supervising process's clock"
             )
-            return {"status": "incorrect", "message": message, "metrics": {}}
-    return {}
-
-
-def refused_for(left: Sequence[str]) -> dict[str, Any]:
-    """The same where a run has left processes of these names running."""
-    if not left:
-        return {}
-    message = f"leaves processes running, which were ended: {', '.join(sorted({*left}))}"
-    return {"status": "incorrect", "message": message, "metrics": {}}
+    return {"status": "incorrect", "message": said, "metrics": {}} if said else {}
 
 
 def _tell(**what: Any) -> None:

@@ -15,7 +15,7 @@ import torch
 from flashlab.forks import receive, send
 from flashlab.measuring import environment, protocols
 from flashlab.measuring.failures import IncorrectError
-from flashlab.measuring.protocols import Pass, Sampler, right_before
+from flashlab.measuring.protocols import Pass, Sampler
 
 BATCH_SECONDS = 0.02
 """Approximate seconds of a batch of calls: short, so that a drift affects all implementations."""
@@ -48,8 +48,7 @@ class _Turns:
             self.batch()  # a busy machine may be slower by now than in all turns
         if doubt:
             raise IncorrectError(doubt)
-        with right_before(self._timed.calls):
-            protocols.check_held(self._timed, self._device)
+        protocols.check_held(self._timed, self._device)
         return self._timed.calls
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from flashlab import machine
@@ -36,11 +35,6 @@ DIGITS = 12
 
 
 @cache
-def _tree_digest(path: Path) -> str:
-    return syntax_digest(path.read_bytes(), str(path))
-
-
-@cache
 def measuring_digest(
     measure: str | None = None, process: tuple[str, ...] = MEASURING_PROCESS
 ) -> str:
@@ -48,9 +42,12 @@ def measuring_digest(
 
     That is the modules `process`, and that which measures a benchmark, if any.
     """
-    modules = [*process, *filter(None, [measure])]
+    modules = (*process, measure) if measure else process
     paths = {path for module in modules for path in sources_of(module)}
-    trees = {path.relative_to(PACKAGE.parent).as_posix(): _tree_digest(path) for path in paths}
+    trees = {
+        path.relative_to(PACKAGE.parent).as_posix(): syntax_digest(path.read_bytes(), str(path))
+        for path in paths
+    }
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
 
