@@ -25,7 +25,6 @@ from programs import PACKAGES, reason
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import KERNELS
-from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
 from flashlab.runs import Run
 
@@ -113,7 +112,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Spare garbage collections what collecting the tests has imported, and have few of them."""
     gc.freeze()
-    gc.set_threshold(ALLOCATIONS)
+    gc.set_threshold(50_000)
     gc.enable()
 
 

@@ -193,21 +193,31 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-ALLOCATIONS = 50_000
-"""Python collects garbage after so many: after 700, as by default, it takes a tenth of a stage's
-time to go through tables, boxes and artists that all still live."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it did its work, 1 with one message when it could not.
 
     2 where the command line is wrong; 130, and no message, when it is interrupted from the
     keyboard, and 141 when what reads its output, such as ``head``, has closed the pipe.
     """
-    gc.set_threshold(ALLOCATIONS)
+    # After 700 allocations, as by default, it takes a tenth of a stage's time to go through tables,
+    # boxes and artists that all still live.
+    gc.set_threshold(50_000)
+    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
+    first: dict[str, logging.LogRecord] = {}  # each warning is printed once
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.addFilter(lambda record: first.setdefault(record.getMessage(), record) is record)
+    logger.addHandler(handler)
     try:
         options = vars(make_parser().parse_args(argv))  # in the order in which they were added
-        status = _run(options.pop("command"), options)
+        name = options.pop("command")
+        if name not in MEASURING:
+            end_with_workflow()
+        function = pkgutil.resolve_name(COMMANDS[name].split()[0])
+        if name in OF_RECORDS:
+            refuse_changed(options["results"], OF_RECORDS[name])
+        status: int = function(*options.values()) or 0
+        if name in DIGESTED:
+            write_digests(options["output"], BESIDE.get(name, ()))
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -220,6 +230,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {said}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+    finally:
+        logger.removeHandler(handler)
 
 
 def _said(error: Exception) -> str | None:
@@ -239,24 +251,3 @@ def _is_unread() -> bool:
     state = select.poll()
     state.register(1, 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
-
-
-def _run(name: str, options: Mapping[str, Any]) -> int:
-    """Run a command, with the package's warnings on standard error, each once; its exit status."""
-    if name not in MEASURING:
-        end_with_workflow()
-    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
-    first: dict[str, logging.LogRecord] = {}
-    handler.setFormatter(logging.Formatter("warning: %(message)s"))
-    handler.addFilter(lambda record: first.setdefault(record.getMessage(), record) is record)
-    logger.addHandler(handler)
-    try:
-        function = pkgutil.resolve_name(COMMANDS[name].split()[0])
-        if name in OF_RECORDS:
-            refuse_changed(options["results"], OF_RECORDS[name])
-        status: int = function(*options.values()) or 0
-    finally:
-        logger.removeHandler(handler)
-    if name in DIGESTED:
-        write_digests(options["output"], BESIDE.get(name, ()))
-    return status

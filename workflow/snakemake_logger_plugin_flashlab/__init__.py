@@ -29,18 +29,15 @@ class LogHandler(LogHandlerBase):
         self._call, self._over = Call(settings.dryrun, self.format), settings.verbose
         self._stream = sys.stdout if settings.stdout else sys.stderr
         plain = settings.nocolor or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        self._shows_steps = self._stream.isatty() and not plain
+        self._shows_steps = self._stream.isatty() and not (plain or settings.dryrun)
         # No traceback when the user interrupts the call.
-        sys.excepthook = lambda kind, *error: (
-            None if issubclass(kind, KeyboardInterrupt) else before(kind, *error)
-        )
+        sys.excepthook = lambda kind, *of: issubclass(kind, KeyboardInterrupt) or before(kind, *of)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the lines for an event, and on a terminal, below them, what is done."""
-        if self._over:
-            return
         try:
-            self._print(self._call.lines(record), self._call.activity)
+            if not self._over:
+                self._print(self._call.lines(record), self._call.activity)
         except BrokenPipeError:
             self._over = True  # the reader has closed the pipe
         except Exception:

@@ -15,6 +15,7 @@ try:
     import os
     from collections.abc import Sequence
     from contextlib import redirect_stderr
+    from pathlib import Path
 
     from snakemake import cli
 
@@ -30,13 +31,11 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     It holds the values of all, and our own options by the keys of the configuration that they set.
     A folder was given where ``./run`` was called, which has changed to its own.
     """
-    called_in = os.environ.get("FLASHLAB_CALLED_IN", "")
+    called_in = Path(os.environ.get("FLASHLAB_CALLED_IN", ""))
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
     parser.add_argument("--quick", action="store_const", const=True)
-    parser.add_argument(
-        "--import", type=lambda path: os.path.relpath(os.path.join(called_in, path))
-    )
+    parser.add_argument("--import", type=lambda path: os.path.relpath(called_in / path))
     parser.add_argument("--device", dest="device_name")
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
     known, others = parser.parse_known_args(words)

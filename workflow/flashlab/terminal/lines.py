@@ -26,8 +26,7 @@ from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
 from flashlab.measuring.supervise import is_claimed
 from flashlab.numbers import measured, range_of
-from flashlab.plan import call, plan_files
-from flashlab.plan.datasets import dataset_folder
+from flashlab.plan import call, datasets, plan_files
 from flashlab.plan.make import DATA, LOCAL
 from flashlab.records import Measurement, RecordError, read_record
 from flashlab.runs import Run
@@ -64,11 +63,8 @@ REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n 
 """A message of ours, between the lines of ours that raise it."""
 
 Outcome = tuple[str, str, Mapping[str, Measurement]]
-"""A record's status, the first line of its message, and its values."""
-
 UNMEASURED: Outcome = ("unmeasured", "there is no record", {})
-HOME = f"results/{LOCAL}"
-UNPLANNED = plan_files.Plan(DEFAULT.name, DEFAULT.report, LOCAL, HOME, "cpu", "", {})
+UNPLANNED = plan_files.Plan(DEFAULT.name, DEFAULT.report, LOCAL, "", "cpu", "", {})
 
 
 class Job(NamedTuple):
@@ -119,11 +115,15 @@ def _logged(log: str) -> list[str]:
     return _legible(Path(log).read_text("utf-8", errors="replace")) if is_there else []
 
 
-def _outcome(path: str) -> Outcome:
-    try:
-        record = read_record(Path(path))
-    except RecordError:
-        return UNMEASURED
+def _outcome(*paths: str) -> Outcome:
+    """Status, first line of the message and values: of several processes', the first not ok."""
+    for path in paths:
+        try:
+            record = read_record(Path(path))
+        except RecordError:
+            return UNMEASURED
+        if record.status != "ok":
+            break
     lines = _legible(record.message or "") or [""]
     return record.status, cut(lines[0].strip(), LONGEST_LINE), record.metrics
 
@@ -137,32 +137,33 @@ class Call:
     """What has happened in a call, and the lines that say so.
 
     Times are in seconds, paths relative to the pipeline's folder. `words` are those of the command,
-    and `command` is what makes its report. `runs` are planned, by the files of their records, and
-    `names` what lines call these. `counts` are the jobs of each rule; `jobs`, by number, `done` and
-    `failed` those that have begun and ended. It may be `stopped` by an error that is none of a job;
+    and `command` is what makes its report. `runs` are planned, with their records' files, and
+    `names` what lines call these. `counts` are the jobs of each rule; `jobs` those that have begun,
+    `running`, by number, `done` or `failed`. It may be `stopped` by an error that is none of a job;
     `withheld` are lines that only repeat a job's.
     """
 
     def __init__(self, dry_run: bool, format: Callable[[logging.LogRecord], str]) -> None:
         self.dry_run, self.format, self.words = dry_run, format, list[str]()
         self.began: float | None = None
-        self.runs, self.names, self.counts = dict[str, Run](), dict[str, str](), Counter[str]()
-        self.jobs, self.done, self.failed = dict[int, Job](), list[Job](), list[Job]()
+        self.runs, self.names = dict[Run, list[str]](), dict[str, str]()
+        self.jobs, self.done, self.failed = list[Job](), list[Job](), list[Job]()
+        self.running, self.counts = dict[int, Job](), Counter[str]()
         self.measured_at, self.withheld = list[float](), list[str]()
         self.interrupted = self.stopped = self.nothing_to_do = False
         self.begin(UNPLANNED)
 
     def begin(self, plan: plan_files.Plan) -> None:
         """Note what a call plans."""
-        self.plan, self.benchmark, processes = plan, BENCHMARKS[plan.benchmark], dict[str, str]()
+        self.plan, self.benchmark = plan, BENCHMARKS[plan.benchmark]
         self.command = f"./run report {plan.benchmark}".removesuffix(f" {DEFAULT.name}")
         self.compared = [m for m in self.benchmark.compared if not m.optional]
         for entry in plan_files.planned_records(plan.view(plan_files.RECORDS)):
             files = [file["path"] for file in plan_files.process_files(entry)]
-            self.runs |= dict.fromkeys(files, Run.of(self.benchmark, entry["run"]))
-            processes |= {path: f" process {n}" for n, path in enumerate(files, 1) if files[1:]}
-        words = aligned(self.runs.values())
-        self.names = {path: words[run] + processes.get(path, "") for path, run in self.runs.items()}
+            self.runs[Run.of(self.benchmark, entry["run"])] = files
+        for run, words in aligned(self.runs).items():
+            for n, path in enumerate(self.runs[run], 1):
+                self.names[path] = f"{words} process {n}" if self.runs[run][1:] else words
 
     def lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""
@@ -177,12 +178,14 @@ class Call:
                 rule, outputs = told["rule_name"], tuple(map(str, told["output"]))
                 if told["shellcmd"] is not None or outputs:
                     job = Job(rule, told["rule_msg"] or rule, outputs, "".join(told["log"][:1]))
-                    return self._starting(told["jobid"], job)
+                    lines, self.running[told["jobid"]] = self._starting(job), job
+                    self.jobs.append(job)
+                    return lines
             case LogEvent.JOB_ERROR:
-                self.failed.append(self.jobs[told["jobid"]])
+                self.failed.append(self.running.pop(told["jobid"]))
                 return [] if self.interrupted else [f"{self.failed[-1].title}: failed"]
             case LogEvent.JOB_FINISHED:
-                if ended := self.jobs.get(told["job_id"]):
+                if ended := self.running.pop(told["job_id"], None):
                     self.done.append(ended)
                     return self._measured(ended) if ended.rule == MEASURE else self._ended(ended)
             case LogEvent.PROGRESS | LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
@@ -200,7 +203,6 @@ class Call:
             return lines if text.startswith(ENDS_SOON) and not is_told else []
         elif JOB_FAILED.match(text):
             self.withheld += lines
-            self.stopped = True
         elif level > logging.INFO:
             self.stopped |= event == LogEvent.ERROR
             refused = REFUSED.fullmatch(text)
@@ -211,39 +213,30 @@ class Call:
 
     def _counted(self, count: int) -> str:
         """So many of the planned records: ``34 runs``, or ``102 processes of 34 runs``."""
-        if (runs := len({*self.runs.values()})) == len(self.runs):
+        if len(self.runs) == len(self.names):
             return _plural(count, "run")
-        return f"{_plural(count, 'process', 'es')} of {_plural(runs, 'run')}"
+        return f"{_plural(count, 'process', 'es')} of {_plural(len(self.runs), 'run')}"
 
-    def _outcomes(self) -> dict[Run, Outcome]:
-        """That of each planned run: of several processes', the first which is not ok."""
-        outcomes: dict[Run, Outcome] = {}
-        for path, run in self.runs.items():
-            if run not in outcomes or outcomes[run][0] == "ok":
-                outcomes[run] = _outcome(path)
-        return outcomes
-
-    def _starting(self, number: int, job: Job) -> list[str]:
+    def _starting(self, job: Job) -> list[str]:
         """The lines before a job that measures: that it waits, and the head of the runs' table."""
         measuring = {"ceilings", MEASURE, "measure_counters"}
-        before = {other.rule for other in self.jobs.values()} & measuring
-        self.jobs[number] = job
+        before = {other.rule for other in self.jobs} & measuring
         if job.rule not in measuring or self.dry_run:
             return []
         waits = not before and is_claimed(self.plan.device)
         lines = ["Waiting: another measurement runs on the device."] if waits else []
         if job.rule != MEASURE or MEASURE in before:
             return lines
-        runs, total = self.runs.values(), self.counts[MEASURE]
+        runs, total, files = self.runs, self.counts[MEASURE], self.names
         says = f"Measuring {self._counted(total)}"
         for device, dtype in {(run.device, run.dtype) for run in runs}:  # one, of all
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
-        if (others := min(sum(map(os.path.exists, self.runs)), len(runs) - total)) > 0:
-            says += f"; {others} of {len(runs)} are measured already"
+        if (others := min(sum(map(os.path.exists, files)), len(files) - total)) > 0:
+            says += f"; {others} of {len(files)} are measured already"
         sizes = (p for p in self.benchmark.stated(runs) if p.derive is None and not p.is_variant)
         symbols = ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes)
         heads = ((m.part or m.labels)["en"].lower().rjust(MEASURED_WIDTH) for m in self.compared)
-        name = " " * max(map(len, self.names.values()), default=0)
+        name = " " * max(map(len, files.values()), default=0)
         head = f"{'run':>{2 * len(str(total)) + 1}} {'left':>6} {name} {' '.join(heads)}"
         return [*lines, "", f"{says}.", f"{symbols}.", "", head]
 
@@ -285,11 +278,11 @@ class Call:
 
         Implementations are compared by a total where the benchmark has one.
         """
-        benchmark, lines = self.benchmark, list[str]()
-        speeds = defaultdict[str, dict[Any, float]](dict)
+        benchmark, lines, speeds = self.benchmark, list[str](), defaultdict[str, Any](dict)
         (*_, metric) = chosen_metrics(benchmark)
         names, sign = benchmark.measured_behind(metric.name), 1 if metric.higher_is_better else -1
-        for run, (_, _, metrics) in self._outcomes().items():
+        for run, files in self.runs.items():
+            _, _, metrics = _outcome(*files)
             if metrics.keys() >= {*names} and run.device not in benchmark.simulated:
                 parts = [metrics[name].value for name in names]
                 value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
@@ -311,10 +304,8 @@ class Call:
 
     def activity(self) -> str:
         """How much is done, and the current job; nothing if a job itself writes to the terminal."""
-        ended = {*self.done, *self.failed}
-        jobs = [job for job in self.jobs.values() if job not in ended]
-        is_silent = {job.rule for job in jobs} <= {*STAGES, MEASURE}
-        if not jobs or not is_silent or self.dry_run or self.interrupted:
+        jobs, silent = [*self.running.values()], {*STAGES, MEASURE}
+        if not jobs or not silent.issuperset(job.rule for job in jobs) or self.interrupted:
             return ""
         words, path = jobs[-1].title, "".join(jobs[-1].outputs)
         if jobs[-1].rule == MEASURE:
@@ -324,18 +315,31 @@ class Call:
 
     def summary(self) -> list[str]:
         """The lines when the call is over."""
-        begun, report = _outputs(self.jobs.values()), f"report/{self.plan.report}.pdf"
+        begun, report = _outputs(self.jobs), f"report/{self.plan.report}.pdf"
         is_asked, is_there = report in [*begun, *self.words], Path(report).is_file()
         if self.interrupted:
             kept = "kept; the same call goes on from there."
             if not self.runs or not any(path.startswith(f"{self.plan.home}/") for path in begun):
                 return ["", f"Interrupted. What is finished is {kept}"]
-            there, of = sum(_outcome(path) != UNMEASURED for path in self.runs), len(self.runs)
+            there, of = sum(_outcome(path) != UNMEASURED for path in self.names), len(self.names)
             is_measured = f"{'is' if there == 1 else 'are'} measured and"
             return ["", f"Interrupted: {there} of {self._counted(of)} {is_measured} {kept}"]
-        if self.began is None or self.dry_run:
-            return self.withheld if self.began is None else self._would_do()
-        if self.failed or self.stopped:
+        lines = [UP_TO_DATE] if self.nothing_to_do else []
+        if self.began is None or (self.dry_run and lines):
+            return lines or self.withheld
+        if self.dry_run:
+            stages = Counter(job.rule for job in self.jobs)
+            if count := stages.pop(MEASURE, 0):
+                files = _outputs(job for job in self.jobs if job.rule == MEASURE)
+                by = Counter(self.names.get(file, file).split()[0] for file in files)
+                named = ", ".join(f"{by[name]} {name}" for name in sorted(by))
+                lines.append(f"Would measure {self._counted(count)}: {named}.")
+            lines += ["Would make:"] if stages else []
+            for rule in [*STAGES, *(stages.keys() - STAGES)]:
+                if stages[rule] and (title := STAGES.get(rule, rule)):
+                    lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))
+            return [*lines, "This was a dry run: nothing was measured or made."]
+        if self.failed or self.stopped or self.withheld:
             failed = [job for job in self.failed if job.rule != "verify"]  # it prints its own
             lines = ["", f"{_plural(len(failed), 'job')} failed:"] if failed else []
             tails: list[list[str]] = [[]]
@@ -349,42 +353,25 @@ class Call:
                 when = datetime.fromtimestamp(Path(report).stat().st_mtime)
                 lines += ["", f"{report} is still the old report, made on {when:%Y-%m-%d %H:%M}."]
             return lines + ([*ADVICE] if failed else [] if self.failed else self.withheld)
-        lines = [UP_TO_DATE] if self.nothing_to_do else []
         lines += self._statuses() if is_asked or self.measured_at else []
         written = (path for path in _outputs(self.done) if path.startswith("report/"))
         lines += [f"{path} is written." for path in written if path != report]
         lines += self._shown(report) if is_asked and is_there else []
         return lines and ["", *(lines if lines[-1] else lines[:-1])]
 
-    def _would_do(self) -> list[str]:
-        if self.nothing_to_do:
-            return [UP_TO_DATE]
-        stages, lines = Counter(job.rule for job in self.jobs.values()), list[str]()
-        if count := stages.pop(MEASURE, 0):
-            files = _outputs(job for job in self.jobs.values() if job.rule == MEASURE)
-            of = sorted(Counter(self.names.get(file, file).split()[0] for file in files).items())
-            named = ", ".join(f"{count} {name}" for name, count in of)
-            lines.append(f"Would measure {self._counted(count)}: {named}.")
-        lines += ["Would make:"] if stages else []
-        for rule in [*STAGES, *(stages.keys() - STAGES)]:
-            if stages[rule] and (title := STAGES.get(rule, rule)):
-                lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))
-        return [*lines, "This was a dry run: nothing was measured or made."]
-
     def _statuses(self) -> list[str]:
         """The counts of the planned runs by status; of local runs that are not ok, the names."""
-        outcomes, processes = self._outcomes(), len(self.runs)
-        bad = {run: outcome for run, outcome in outcomes.items() if outcome[0] != "ok"}
-        total = _plural(len(outcomes), "run")
-        total += f" in {processes} processes" if processes > len(outcomes) else ""
+        runs, processes = self.runs, len(self.names)
+        total = _plural(len(runs), "run") + f" in {processes} processes" * (processes > len(runs))
+        outcomes = ((run, _outcome(*files)) for run, files in runs.items())
+        bad = {run: outcome for run, outcome in outcomes if outcome[0] != "ok"}
         if not bad:
-            return [f"{total}: all ok.", ""] if outcomes else []
+            return [f"{total}: all ok.", ""] if runs else []
         statuses = Counter(status for status, _, _ in bad.values())
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-        lines = [f"{total}: {len(outcomes) - len(bad)} ok, {len(bad)} not ({counts})."]
+        lines = [f"{total}: {len(runs) - len(bad)} ok, {len(bad)} not ({counts})."]
         told, steps, width = "The report shows them as what they are.", {}, max(map(len, statuses))
-        if self.plan.dataset != LOCAL:
-            return [*lines, told, ""]
+        bad = bad if self.plan.dataset == LOCAL else {}
         for run, name in aligned(bad).items():
             lines.append(f"  {name}  {bad[run][0]:<{width}}  {bad[run][1]}")
         # Out of memory and unsupported are properties of the run.
@@ -392,9 +379,8 @@ class Call:
             steps["their logs"] = f"{self.plan.home}/logs/measure/"
             slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
             for run in faulty:
-                shape = ",".join(run.words)
+                name, shape = run.implementation, ",".join(run.words)
                 at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
-                name = run.implementation
                 steps.setdefault(f"look into {name}", f"./run check {name}{at}")
             names = dict.fromkeys(run.implementation for run in faulty)
             again = " ".join(names if len(faulty) > 3 else slugs)
@@ -408,18 +394,16 @@ class Call:
         with pikepdf.open(pdf) as opened:
             pages = _plural(len(opened.pages), "page")
         logged, dataset = _logged(f"{self.plan.home}/logs/report.log"), self.plan.dataset
-        is_new = any(job.rule == "report" for job in self.jobs.values())
+        is_new = any(job.rule == "report" for job in self.jobs)
         changed = [s.removeprefix(CHANGED) for s in logged if is_new and s.startswith(CHANGED)]
         of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
-        lines = [
-            *(line for line in logged if line.startswith("warning: ")),
-            *(f"  {line}" if number else line for number, line in enumerate(changed)),
-            f"{pdf} ({pages}) shows {of}.",
-        ]
+        lines = [line for line in logged if line.startswith("warning: ")]
+        lines += [f"  {line}" if number else line for number, line in enumerate(changed)]
+        lines.append(f"{pdf} ({pages}) shows {of}.")
         opener = "open" if sys.platform == "darwin" else "xdg-open"
         steps = {"open it": f"{opener} {pdf}"} if shutil.which(opener) else {}
         own = plan_files.results_of(LOCAL, self.benchmark) / Path(pdf).name
-        if dataset == LOCAL and dataset_folder(DATA, "h200", self.benchmark).is_dir():
+        if dataset == LOCAL and datasets.dataset_folder(DATA, "h200", self.benchmark).is_dir():
             steps["see an H200's report"] = f"{self.command} --config dataset=h200"
         elif dataset != LOCAL and own.is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
