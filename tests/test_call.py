@@ -49,13 +49,10 @@ BOTH = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a c
     ("arguments", "own", "expected"),
     [
         ("--cores 1", None, None),
-        ("report/grades.pdf", None, None),
         ("report/lab5.pdf", None, "attention"),
         ("-n ./report/sorts.html report/sorts.pdf", None, "sorting"),
         ("results/h200-sorting/observations.json", None, "sorting"),
-        ("results/h200/observations.json", None, "attention"),
         ("records", "sorting", "sorting"),
-        ("verify --config pdf=report/sorts.pdf", None, None),
         ("--report report/provenance.html mine/report/lab6.pdf ./report/compare.pdf", None, None),
         # Which there is not, or not in one call:
         ("report/lab6.pdf", None, r"no report lab6 \(did you mean lab5\?\); there are lab5"),

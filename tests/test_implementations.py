@@ -40,11 +40,9 @@ def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
     # A label is the report's: the digest, which tells whether to measure again, stays.
     on_cpu = read(tmp_path, KERNEL + 'LABEL_CPU = {"zh_TW": "處理器", "en": "On the CPU"}')
     assert (on_cpu.label_on("cuda"), on_cpu.label_on("cpu")["en"]) == (plain.label, "On the CPU")
-    assert plain.label_on("cpu") == plain.label and on_cpu.digest == plain.digest
-    # What was unsupported is measured.
+    assert on_cpu.digest == plain.digest
     sharing = read(tmp_path, KERNEL + 'TAKES = {"num_kv_heads": "in place"}')
-    assert (plain.takes, sharing.takes) == ({}, {"num_kv_heads": "in place"})
-    assert plain.digest != sharing.digest
+    assert sharing.digest != plain.digest, "what was unsupported is measured"
 
 
 def test_inputs_are_separate_where_taken_and_packed_by_the_course(tmp_path: Path) -> None:
@@ -64,15 +62,8 @@ def test_inputs_are_separate_where_taken_and_packed_by_the_course(tmp_path: Path
     ("line", "instead", "said"),
     [
         *(('NAME = "Mine"', "", "needs a line such as NAME"), ('"Mine"', '"a/b"', "NAME")),
-        *(('"zh_TW": "我的", ', "", "zh_TW"), ('"我的"', "3", "LABEL")),
-        ("PACKAGES =", "LABEL_CPU = 3; PACKAGES =", "LABEL_CPU"),
-        *(
-            ("def attention", "def attend", "attention"),
-            ("def attention", "def", "line 7: "),
-        ),
-        ('("triton", "torch")', '"torch"', "PACKAGES"),
-        ('("a_slow_library",)', '("one", 2)', "PRELOADS"),
-        ("PACKAGES =", 'INPUTS = ("both",); PACKAGES =', "INPUTS"),
+        *(('"zh_TW": "我的", ', "", "zh_TW"), ('("triton", "torch")', '"torch"', "PACKAGES")),
+        *(("def attention", "def attend", "attention"), ("def attention", "def", "line 7: ")),
         ("PACKAGES =", 'INPUTS = ("separate",); PACKAGES =', "separate_attention"),
         ("PACKAGES =", 'TAKES = ("num_kv_heads",); PACKAGES =', "needs a line such as TAKES = "),
     ],
@@ -82,17 +73,10 @@ def test_what_a_kernel_lacks_is_named(tmp_path: Path, line: str, instead: str, s
         read(tmp_path, KERNEL.replace(line, instead, 1))
 
 
-@pytest.mark.parametrize(
-    ("file", "source"),
-    [
-        *(("mine.py", BROKEN.encode()), ("attention.py", BROKEN.encode())),
-        *(("mine.py", b"\xff\xfe\xff"), ("mine.py", b"NAME = '\x00'\n")),
-    ],
-    ids=["broken", "of any name", "no text", "no Python"],
-)
-def test_a_broken_file_hinders_no_other(tmp_path: Path, file: str, source: bytes) -> None:
+@pytest.mark.parametrize("source", [BROKEN.encode(), b"\xff\xfe\xff", b"NAME = '\x00'\n"])
+def test_a_broken_file_hinders_no_other(tmp_path: Path, source: bytes) -> None:
     read(tmp_path, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
-    broken = tmp_path / file
+    broken = tmp_path / "mine.py"
     broken.write_bytes(source)
     found = implementations.find_implementations(tmp_path)
     assert list(found) == ["Other"] and found["Other"].path == tmp_path / "other.py"
@@ -169,11 +153,7 @@ def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> 
     ("file", "text", "said"),
     [
         ("lib/tiles.py", "def (\n", "tiles.py: line 1"),
-        (
-            "mine.py",
-            IMPORTING.replace("attention.cu", "gone.cu"),
-            "SOURCES: .*gone.cu: No such",
-        ),
+        ("mine.py", IMPORTING.replace("attention.cu", "gone.cu"), "SOURCES: .*gone.cu: No such"),
         ("mine.py", IMPORTING.replace("lib/att", "../../att"), "SOURCES: .* lies outside"),
     ],
 )

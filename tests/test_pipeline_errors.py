@@ -51,11 +51,7 @@ def test_a_mistake_is_one_message_with_its_place_and_nothing_is_made(
     ("text", "said"),
     [
         (b"author: {name: \xa4\xfd}\n", "error: {}: line 1, column 16: not UTF-8"),
-        (
-            b"device: cpu\nmeasure:\n  sampled:\n    max_secnds: 3\n",
-            "error: The configuration is not usable:\n  {}, line 4: measure.sampled.max_secnds: "
-            "unknown key (did you mean max_seconds?); known: relative_interval, ",
-        ),
+        (b"devise: cpu", "error: The configuration is not usable:\n  {}, line 1: devise: unknown"),
     ],
     ids=["before Snakemake reads it", "in place of Snakemake's words"],
 )

@@ -77,10 +77,7 @@ RULES_IMPORT = sorted({*re.findall(r"^from (flashlab\S*) import", RULES, re.MULT
     [
         ("flashlab.__main__", "", 170),
         (", ".join(RULES_IMPORT), "pydantic", 350),
-        ("flashlab.measuring.supervise", "", 300),
-        ("flashlab.analysis.tables", "numpy scipy", 510),
         ("flashlab.story.stage", "numpy pandas scipy", 900),
-        ("flashlab.figures.stage", "numpy scipy pandas matplotlib seaborn", 1550),
         # scipy.stats, which nothing of it needs, would be 300 modules and half a second more
         ("flashlab.report.render", "numpy pandas scipy jinja2 weasyprint", 1500),
     ],

@@ -121,7 +121,6 @@ def test_a_record_that_was_changed_by_hand_is_noticed_where_it_has_a_digest(
     [
         ("error", time_out_message(2.5), 3, True),
         ("error", time_out_message(2.5), 2.5, False),
-        ("error", time_out_message(2.5), 1, False),
         ("error", "another one", 3, False),
         ("ok", None, 3, False),
     ],
@@ -156,7 +155,6 @@ def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, 
         ("Flash2", "flash2"),
         (["flash2 n64", "Pytorch"], "flash2 pytorch"),
         (["pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab"], "pytorch"),
-        (["n64"], "flash2 pytorch"),
         *((no_run, None) for no_run in ("Flash", "n6", "", ["Flash2", "causal"])),
     ],
 )

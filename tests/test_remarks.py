@@ -69,7 +69,7 @@ def test_every_image_that_cannot_be_shown_is_in_one_message(tmp_path: Path) -> N
     huge("remarks/huge.png")
     Path("remarks/folder.png").mkdir()
     put("remarks/a.gif", b"GIF89a")
-    no_file, outside = "it is no file beside the remark", "outside the project's folder"
+    outside = "outside the project's folder"
     addresses = {
         "gone.png": "there is no file remarks/gone.png; add it, or correct the name",
         **dict.fromkeys(("../../outside.png", "link.png", str(tmp_path / "outside.png")), outside),
@@ -77,9 +77,10 @@ def test_every_image_that_cannot_be_shown_is_in_one_message(tmp_path: Path) -> N
         "huge.png": f"{HUGE}; the limit is 67108864",
         "folder.png": "is not a file",
         "a.gif": "only .png, .jpg, .jpeg can be shown",
-        **dict.fromkeys(("https://example.org/a.png", "//example.org/a.png"), no_file),
-        **dict.fromkeys(("file:///etc/a.png", "data:image/png;base64,AAAA"), no_file),
-        "C:/shots/a.png": no_file,
+        **dict.fromkeys(
+            ("https://example.org/a.png", "//example.org/a.png", "file:///etc/a.png"),
+            "it is no file beside the remark",
+        ),
         "a{b}.png": "a brace",
     }
     with pytest.raises(RemarkError) as caught:
@@ -117,11 +118,9 @@ def huge_png(side: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        *((raster("PNG", mode), None) for mode in ("1", "LA", "P", "RGBA")),
-        (raster("JPEG", "L"), None),
+        *((raster(*of), None) for of in (("PNG", "P"), ("PNG", "RGBA"), ("JPEG", "L"))),
         (raster("GIF", "P"), "it is neither PNG nor JPEG"),
         (raster(size=(200, 200))[:-40], "cannot be read as PNG or JPEG"),
-        (raster("JPEG", size=(200, 200))[:-200], "cannot be read as PNG or JPEG"),
         (raster("JPEG", "CMYK"), "its colours are CMYK; save it as 8-bit RGB"),
         *((huge_png(side), "more than 20,000,000 pixels") for side in (5_000, 100_000)),
         (b"\0" * (MAX_BYTES + 1), "5.0 MiB, and the most is 5 MiB"),

@@ -41,15 +41,8 @@ def test_the_digest_is_the_same_on_every_version_of_python() -> None:
     ("old", "new", "moves"),
     [
         # Layout, comments and docstrings
-        *(
-            ("import math as m", "import math as m  # a comment", False),
-            ("\n\n\n", "\n" * 4, False),
-        ),
-        *(("\n    ", "\n        ", False), ('"""A module."""', '"""Another text."""', False)),
-        *(
-            ('    """Attention."""\n', "", False),
-            ("x for x in kv if", "\n x for x in kv\n if", False),
-        ),
+        *(("import math as m", "import math as m  # a", False), ("\n    ", "\n        ", False)),
+        *(('"""A module."""', '"""Another."""', False), ('    """Attention."""\n', "", False)),
         *(("1e-3", "0.001", False), ('"d"', "'d'", False)),
         # What means something else
         *(("1e-3", "2e-3", True), ("num_warps=8", "num_warps=4", True)),

@@ -49,7 +49,6 @@ CASES: Mapping[str, tuple[tuple[Run, Run], int, dict[str, Any]]] = {
     "in one block, whatever the card did": ((BESIDE, PYTORCH), 3, {}),
     "an edited kernel, measured later": ((LATER, PYTORCH), 0, {}),
     "two cards": ((blocks(1, 1.0, boot="another"), PYTORCH), 0, {}),
-    "a card that is not known": ((blocks(1, 1.0, boot=None), PYTORCH), 0, {}),
     "an older dataset, without ends": (
         *(([{k: v for k, v in p.items() if k != "ended"} for p in BESIDE], PYTORCH), 0, {}),
     ),
@@ -57,7 +56,6 @@ CASES: Mapping[str, tuple[tuple[Run, Run], int, dict[str, Any]]] = {
     "a single process": ((BESIDE[:1], PYTORCH), 0, {}),
     "one pair alone": (([BESIDE[0], *LATER[1:]], PYTORCH), 0, {}),
     "two pairs at four settings": ((BESIDE[:2], PYTORCH[:2]), 2, {}),
-    "two pairs at two settings": ((BESIDE[:2], PYTORCH[:2]), 0, {"values": (128, 256)}),
     "one more of each, added later, and one of one alone": (
         *(([*BESIDE, *ADDED[1:]], [*PYTORCH, ADDED[0]]), 4, {}),
     ),

@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +69,6 @@ def test_the_manifest_vouches_for_every_other_file(detached: Path) -> None:
         name: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         for name, content in others.items()
     }
-
-
-def test_all_dates_are_the_start_of_the_last_run(finished: Any) -> None:
-    with pikepdf.open(finished.pdf) as pdf:
-        given = [file.EF.F.Params for file in pdf.Root.AF]
-        (date,) = {str(of[key]) for of in given for key in ("/CreationDate", "/ModDate")}
-    records = finished.folder.glob("results/local/records/[!c]*.json")
-    last = max(read_json(path)["record"]["started"] for path in records)
-    found = datetime.strptime(date, "D:%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
-    assert found == datetime.fromisoformat(last)
 
 
 @pytest.mark.parametrize(
