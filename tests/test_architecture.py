@@ -42,7 +42,7 @@ COMMANDS = modules("checking hw4 compare.bench compare.interleave")
 WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.supervise")}
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 FLOOR = modules("benchmarks.") - MEASURED_BY
-GROUND = "files runs records devices kernel_sources syntax untrusted labels"
+GROUND = "files runs records devices syntax untrusted labels"
 FLOOR |= {f"flashlab.{name}" for name in GROUND.split()}
 NAMING = modules("config machine plan.make plan.runs plan.identity plan.datasets")
 """What decides the names of records."""

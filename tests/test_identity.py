@@ -114,8 +114,8 @@ MODULES = """
 
 @pytest.mark.parametrize("module", MODULES.split())
 def test_code_that_measures_counts(named: Named, monkeypatch: Any, module: str) -> None:
-    before, edited = named(), str(PACKAGE / f"{module}.py")
-    monkeypatch.setattr(identity, "syntax_digest", lambda _, p: "edited" if p == edited else "")
+    before, digest, edited = named(), identity._tree_digest, PACKAGE / f"{module}.py"
+    monkeypatch.setattr(identity, "_tree_digest", lambda p: "edited" if p == edited else digest(p))
     monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
     assert named() != before
 

@@ -189,7 +189,7 @@ def preload(modules: Iterable[str]) -> None:
 def _serve(listener: socket.socket, path: str, serves: str, *modules: str) -> None:
     """Import modules while callers wait in line, then fork keepers until a process has ended."""
     os.register_at_fork(after_in_child=listener.close)
-    holder = hold_gpus()
+    _holder = hold_gpus()
     try:
         served = psutil.Process(int(serves))
         preload(modules)
@@ -201,7 +201,6 @@ def _serve(listener: socket.socket, path: str, serves: str, *modules: str) -> No
                         FORK.Process(target=_keep, args=(connection, order)).start()
     finally:
         shutil.rmtree(os.path.dirname(path), ignore_errors=True)
-    del holder
 
 
 # The caller

@@ -41,10 +41,7 @@ A benchmark declares which of them it wants; the time in kernels is always among
 WAVEFRONT_BYTES, WARP_THREADS = 128, 32
 """Bytes that shared memory moves in one wavefront: a word of each of its 32 banks."""
 
-_MS = {
-    **{"nsecond": 1e-6, "usecond": 1e-3, "msecond": 1.0, "second": 1e3},
-    **{"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3},
-}
+_MS = dict(nsecond=1e-6, usecond=1e-3, msecond=1.0, second=1e3, ns=1e-6, us=1e-3, ms=1.0, s=1e3)
 _BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
 _PERCENT = {"%": 1.0}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.kernel_sources import KernelSourceError, kernel_digest
+from flashlab.syntax import KernelSourceError, kernel_digest
 
 KERNELS = Path(__file__).parents[3] / "kernels"
 ENTRY_POINT = "attention(qkv, causal)"

@@ -27,9 +27,8 @@ from flashlab.benchmarks.ladder.step import Step, fill
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.forks import send
 from flashlab.measuring.failures import IncorrectError, describe_failure
-from flashlab.measuring.kernel import load_kernel
+from flashlab.measuring.kernel import load_kernel, refuse_replaced, relied_on
 from flashlab.measuring.protocols import check_held, right_before, synchronize, warm_up
-from flashlab.measuring.replaced import refuse_replaced, relied_on
 
 SEED = 0
 """Seeds every case, so that a failed case has the same inputs when it is repeated."""

@@ -22,8 +22,7 @@ import torch
 from flashlab.files import write_json
 from flashlab.measuring import ceilings, environment, supervised
 from flashlab.measuring.failures import IncorrectError, describe_failure, is_of_the_machine
-from flashlab.measuring.kernel import load_kernel
-from flashlab.measuring.replaced import refuse_replaced, relied_on
+from flashlab.measuring.kernel import load_kernel, refuse_replaced, relied_on
 
 
 def measure(order: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,12 @@ def _on_gpu(both_passes: Callable[[], object]) -> int:
 
 
 def _on_cpu(both_passes: Callable[[], object]) -> int:
-    _load_libraries()
+    # Products, softmax and attention compute once: each process loads libraries for them. That of
+    # PyTorch which a library's operator imports, too.
+    importlib.import_module("torch._dynamo")
+    x = torch.randn(1, 2, 64, 32, requires_grad=True)
+    (torch.softmax(x @ x.mT, -1) @ x).sum().backward()
+    _fused(x, x, x).sum().backward()
     _give_back(GIVEN_BACK)
     before, was_compiled = _usage(resource.RUSAGE_SELF).ru_maxrss, COMPILER in sys.modules
     try:
@@ -75,17 +80,6 @@ def _on_cpu(both_passes: Callable[[], object]) -> int:
             "allocate with PyTorch, or its memory cannot be compared"
         )
     return peak
-
-
-def _load_libraries() -> None:
-    """Have products, softmax and attention compute once: what each process loads for them.
-
-    That of PyTorch which a library's operator imports, too.
-    """
-    importlib.import_module("torch._dynamo")
-    x = torch.randn(1, 2, 64, 32, requires_grad=True)
-    (torch.softmax(x @ x.mT, -1) @ x).sum().backward()
-    _fused(x, x, x).sum().backward()
 
 
 def _give_back(size: int) -> None:

@@ -9,9 +9,11 @@ has the driver, which a record states.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from flashlab import machine
@@ -21,7 +23,7 @@ from flashlab.files import canonical
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
-from flashlab.syntax import syntax_digest
+from flashlab.syntax import canonical_tree
 
 SCHEME = 4
 MEASURING_PROCESS: tuple[str, ...] = ("flashlab.measuring.child",)
@@ -35,6 +37,11 @@ DIGITS = 12
 
 
 @cache
+def _tree_digest(path: Path) -> str:
+    return hashlib.sha256(canonical_tree(ast.parse(path.read_bytes())).encode()).hexdigest()
+
+
+@cache
 def measuring_digest(
     measure: str | None = None, process: tuple[str, ...] = MEASURING_PROCESS
 ) -> str:
@@ -44,10 +51,7 @@ def measuring_digest(
     """
     modules = (*process, measure) if measure else process
     paths = {path for module in modules for path in sources_of(module)}
-    trees = {
-        path.relative_to(PACKAGE.parent).as_posix(): syntax_digest(path.read_bytes(), str(path))
-        for path in paths
-    }
+    trees = {path.relative_to(PACKAGE.parent).as_posix(): _tree_digest(path) for path in paths}
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
 
