@@ -32,7 +32,6 @@ from flashlab.devices import find_device, known_devices
 from flashlab.lab5.assigning import File, check_results, known_workspaces
 from flashlab.lab5.results import Result
 from flashlab_grading.checks import OWN_CHECKS, bytes_moved, check_coverage, check_physics
-from flashlab_grading.sheets import self_check
 
 FAST = "flash2-b16-n1024-h32-e2048-full"
 
@@ -104,23 +103,6 @@ def renamed(own: Any, name: str, *cells: str) -> None:
         del own.rows[old]
 
 
-def a_sum(own: Any) -> None:
-    both = own.document(FLASH)["forward_backward"]
-    both["time(s)"] *= 0.99
-    both["FLOPS(TFLOPs/s)"] /= 0.99
-
-
-def memory_of_the_other(own: Any) -> None:
-    run = own.runs[own.file(NAIVE)]
-    own.document(NAIVE)[MEMORY] = costs.flash2_peak_memory(Shape.of(run)) / costs.MIB
-
-
-def without_the_heads(own: Any) -> None:
-    for name in list(own.documents):
-        if Shape.of(own.runs[name]).num_heads != 32:
-            del own.documents[name], own.rows[name]
-
-
 def with_another_label(own: Any) -> None:
     """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E); a digit is changed, too."""
     own.documents["twin.json"] = own.jittered(5e-8, random.Random(3)).document(CAUSAL)
@@ -153,30 +135,20 @@ def only(own: Any, name: str, document: Any, *row: str) -> None:
     own.rows = {name: [name, *row]} if row else None
 
 
-@later
-def nameless(own: Any, count: int) -> None:
-    own.without_names()
-    cells(count)(own)
-
-
-def with_a_backup(own: Any) -> None:
-    name = own.file(FLASH)
-    own.documents[f"backup/{name}"] = own.documents[name]
-    own.rows["backup"] = [f"backup/{name}", *own.rows[name][1:]]
-
-
 SLIDE = json.loads((H200.parent / "published" / "slide.json").read_text(encoding="utf-8"))
 OF_SLIDE = "Flash2", "32", "1024", "32", "2048", "false"
 MISSING, OPEN = "fail coverage.missing", "not_checked identity.open"
 FULL, MASKED = "Flash2 B·H=512 N=512 d=64 full", "Flash2 B·H=256 N=1024 d=64 causal"
-TIME, RATE = "time(s)", "FLOPS(TFLOPs/s)"
+TIME, RATE, BOTH = "time(s)", "FLOPS(TFLOPs/s)", "forward_backward"
 NO_FLOPS = "not_checked identity.no_flops, not_checked physics.no_flops"
 ALTERED: dict[str, tuple[Change, str]] = {
     "a key left out": (lambda own: own.document(FLASH).pop("backward"), "fail form.missing_key"),
     "a rate": (times(1.01, "backward", RATE), f"fail arithmetic.flops, {NO_FLOPS}"),
     "a time": (times(0.99, "forward", TIME), f"fail arithmetic.flops, {NO_FLOPS}"),
-    "times that do not add up": (a_sum, "fail arithmetic.sum"),
-    "FlashAttention's memory": (memory_of_the_other, "fail identity.implementation"),
+    "times that do not add up": (
+        lambda own: (times(0.99, BOTH, TIME)(own), times(1 / 0.99, BOTH, RATE)(own)),
+        "fail arithmetic.sum",
+    ),
     "512 bytes more": (held(FLASH, 2**-11), "fail identity.memory"),
     "another GPU's workspace": (held(NAIVE, 16.25 - 64), "fail identity.workspace"),
     "another implementation": (declared(FLASH, 1, "Pytorch"), "fail identity.implementation"),
@@ -198,7 +170,6 @@ ALTERED: dict[str, tuple[Change, str]] = {
         rescaled("flash2-b64-n512-h32-e2048-causal", by=3, names=["backward"]),
         "warn plausibility.ratio",
     ),
-    "an experiment left out": (without_the_heads, "fail coverage.missing"),
     "another label": (with_another_label, "fail copies.within"),
     "a constant rate": (from_another(FLASH, FAST, 0.25), "fail copies.proportional"),
     "causal, a share of full": (
@@ -220,15 +191,11 @@ ALTERED: dict[str, tuple[Change, str]] = {
     "memory to two decimals": (
         rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"
     ),
-    "memory to six digits": (
-        rewritten(lambda x: float(f"{x:.6g}"), MEMORY), "pass identity.rounded_memory"
-    ),
     "times to six decimals": (rewritten(lambda x: round(x, 6), TIME), "pass arithmetic.rounded"),
     "rates to four digits": (
         rewritten(lambda x: float(f"{x:.4g}"), RATE), "pass arithmetic.rounded"
     ),
     "workspaces of 8 MiB": (workspaces(8), "pass identity.workspace_unusual"),
-    "workspaces of 48 MiB": (workspaces(48), "pass identity.workspace_unusual"),
     "another GPU's workspaces": (workspaces(16.25), "warn identity.workspace_of_another"),
     "a mixture of them": (workspaces(16.25, 2), "fail identity.workspace"),
     "a row twice": (row_twice(), "pass form.pass"),
@@ -243,9 +210,7 @@ ALTERED: dict[str, tuple[Change, str]] = {
         "not_checked identity.partly_unknown",
     ),
     "the implementation alone": (cells(2), "pass identity.pass"),
-    "that of files without names": (nameless(2), OPEN),
-    "nothing at all": (nameless(0), OPEN),
-    "a file that is there twice": (with_a_backup, "pass form.double"),
+    "nothing at all": (lambda own: (own.without_names(), cells(0)(own)), OPEN),
     # FlashAttention at (B, N, full) has the FLOPs and the memory of that at (B/2, 2N, causal).
     "heads and width": (
         only("a.json", FLASH, "Flash2", "", "", "32", "2048", "", ""),
@@ -255,25 +220,14 @@ ALTERED: dict[str, tuple[Change, str]] = {
         only("a.json", FLASH, "Flash2", "", "", "32", "2048", "false", ""),
         f"{MISSING}, pass identity.pass_partly {FULL}",
     ),
-    "the length": (
-        only("a.json", FLASH, "Flash2", "", "512", "", "", "", ""),
-        f"{MISSING}, pass identity.pass_partly {FULL}",
-    ),
     "the course's slide": (
         only("slide.json", SLIDE, *OF_SLIDE, "NVIDIA GeForce RTX 3070"),
         f"{MISSING}, pass identity.pass, pass physics.pass",
     ),
     "of any GPU": (only("a.json", SLIDE, *OF_SLIDE, ""), f"{MISSING}, pass physics.pass_unknown"),
-    **{  # A name alone fails no file.
-        name: (only(name, document), MISSING)
-        for name, document in {
-            "flash_bs16_causal_0.json": FLASH,
-            "full_results_flash_causal_b16_n512_h32_e2048.json": CAUSAL,
-            "FlashAttention/baseline_n512_b16_h32_e2048.json": NAIVE,
-            "pytorch_b16_n512_h32_e2048_full.json": FLASH,
-            "flash_b16_n512_h32_e2048_causal.json": FLASH,
-        }.items()
-    },
+    # A name alone fails no file.
+    "a name of nothing else": (only("flash_bs16_causal_0.json", FLASH), MISSING),
+    "a name of another run": (only("pytorch_b16_n512_h32_e2048_full.json", FLASH), MISSING),
 }  # fmt: skip
 
 
@@ -395,18 +349,6 @@ def test_three_values_with_all_else_equal_are_an_experiment(sweep: str) -> None:
     for own, wanted in ((files, expected), ([several], unsure)):
         codes = {x.params["experiment"]: x.code for x in [*check_coverage(own, ())][5:]}
         assert codes[experiment].removeprefix("coverage.") in (wanted, "few_masks")
-
-
-def test_a_complete_runs_csv_is_never_told_that_one_would_help(
-    sound: Any, capsys: Any, tmp_path: Any
-) -> None:
-    for text in [name for name in sound.documents if "pytorch" not in name]:
-        del sound.documents[text], sound.rows[text]
-    sound.document(NAIVE)[MEMORY] += 1
-    sound.write(tmp_path / "mine")
-    for language, advice in (("en", "runs.csv would"), ("zh_TW", "runs.csv 補齊")):
-        self_check(tmp_path / "mine", None, language)
-        assert advice not in capsys.readouterr().out
 
 
 # Any number altered

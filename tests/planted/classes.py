@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -138,31 +137,18 @@ class Handed:
 
 
 @cache
-def recorded() -> list[Handed]:
-    """The lab's runs as an H200's: by the course's protocol, then by three processes each."""
-    found: dict[tuple[str, str, Shape], list[tuple[Run, Document]]] = defaultdict(list)
+def _recorded() -> Handed:
+    found: dict[str, tuple[Run, Document]] = {}
     for entry in read_dataset(H200).entries:
-        key = entry.protocol["name"], entry.run.implementation, Shape.of(entry.run)
-        found[key].append((entry.run, json.loads(entry.path.read_bytes())))
-    lab = {key[1:]: of_run[0] for key, of_run in found.items() if key[0] == "lab5"}
-    sampled = [found["sampled", *key] for key in lab]
-    processes = ([files[i] for files in sampled if len(files) > i] for i in range(3))
-    four_keys = [(run, _four_keys(document)) for run, document in lab.values()]
-    return [_handed(four_keys), *map(_handed, processes)]
-
-
-def _four_keys(document: Document) -> Document:
-    return {key: value for key, value in document.items() if key != "record"}
-
-
-def _handed(files: Iterable[tuple[Run, Document]]) -> Handed:
-    """Declared files of an H200."""
-    by_name = {f"{run.slug}.json": (run, document) for run, document in files}
-    runs = {name: run for name, (run, _) in by_name.items()}
+        if entry.protocol["name"] == "lab5":
+            document = json.loads(entry.path.read_bytes())
+            del document["record"]
+            found.setdefault(f"{entry.run.slug}.json", (entry.run, document))
+    runs = {name: run for name, (run, _) in found.items()}
     rows = {n: row_of(n, run.implementation, Shape.of(run), DEVICE) for n, run in runs.items()}
-    return Handed(runs, {name: document for name, (_, document) in by_name.items()}, rows)
+    return Handed(runs, {name: document for name, (_, document) in found.items()}, rows)
 
 
 def lab() -> Handed:
     """The lab's 36 runs of an H200 by the course's protocol, declared."""
-    return copy.deepcopy(recorded()[0])
+    return copy.deepcopy(_recorded())
