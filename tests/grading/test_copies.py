@@ -24,9 +24,6 @@ from grading.conftest import (
 )
 from planted.classes import H200, MEMORY, PASSES
 
-from flashlab.lab5.results import Result
-from flashlab_grading.copies import clock_step
-
 CLASS = 14
 
 
@@ -194,23 +191,6 @@ def test_what_is_published_is_a_source(sound: Any, published: Any, tmp_path: Pat
     assert {(x.submission, x.verdict, x.params["other"]) for x in lines} == {
         ("eve", "fail", "data/h200 (lab5)"), of_slide
     }  # fmt: skip
-
-
-def test_a_clocks_step_is_that_of_all_times() -> None:
-    def step_of(*seconds: float) -> float:
-        pairs = zip(seconds[::2], seconds[1::2], strict=True)
-        both = [dict(zip(PASSES, pair, strict=True)) for pair in pairs]
-        return clock_step(Result("", "", "", {}, seconds=times) for times in both)
-
-    ticks = [4, 9, 11, 30, 47, 2999]
-    noise = [2e-7, 1e-7, -2e-7, 0, 1e-7, -1e-7]  # of a clock that is read as a double since 1970
-    for step in (1e-3, 15.6e-3):
-        totals = [n * step + e for n, e in zip(ticks, noise, strict=True)]
-        assert step_of(*(total / 30 for total in totals)) == pytest.approx(step / 30, rel=1e-3)
-    assert step_of(*(n * 1e-4 / 30 for n in ticks)) == 0  # finer
-    assert step_of(*(n * 1e-3 / 30 for n in (*ticks[:5], 48.5))) == 0
-    assert step_of(4e-3 / 30, 9e-3 / 30) == step_of() == 0  # too few to tell
-    assert step_of(*(100.0 + n for n in ticks)) == 0
 
 
 def of_an_uncommon_gpu(own: Any) -> Any:

@@ -217,19 +217,6 @@ def rewrite(key: str, old: bytes, new: bytes, pdf: Any) -> None:
     assert stream.read_bytes() != content
 
 
-def updated(content: bytes, *texts: str) -> bytes:
-    """The PDF with an update of its catalog behind its end for each of these keys."""
-    for text in texts:
-        with pikepdf.open(io.BytesIO(content)) as pdf:
-            size, root, info = pdf.trailer.Size, pdf.Root.objgen[0], pdf.trailer.Info.objgen[0]
-            body = b"%d 0 obj\n%s\nendobj\n" % (root, put("", text, pdf).unparse(resolved=True))
-        start, before = len(content), content.rpartition(b"startxref")[2].split()[0]
-        table = b"xref\n%d 1\n%010d 00000 n \ntrailer\n" % (root, start)
-        trailer = b"<</Size %d/Root %d 0 R/Info %d 0 R/Prev %s>>" % (size, root, info, before)
-        content += body + table + trailer + b"\nstartxref\n%d\n%%%%EOF\n" % (start + len(body))
-    return content
-
-
 def number_twice(content: bytes) -> bytes:
     """A number twice in an object stream, of which programs take one or the other."""
     plain = by_qpdf("--object-streams=generate --compress-streams=n", content)
@@ -272,7 +259,6 @@ ALTERED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     **{name: (partial(saved, alter), words) for name, (alter, words) in OBJECTS.items()},
     "qdf": (partial(by_qpdf, "--qdf"), "page 1: its bytes differ (Contents)"),
     "encrypted": (partial(by_qpdf, "--encrypt --owner-password=x --bits=256 --"), "is encrypted"),
-    "an update": (lambda content: updated(content, "/Lang (fr)"), "it is “fr”"),
     "a number twice": (number_twice, "it has an object twice"),
     "zeros behind it": (lambda content: content + b"\0" * 2000, UNREADABLE),
     "half of it": (lambda content: content[: len(content) // 2], UNREADABLE),
@@ -290,7 +276,6 @@ SAME: dict[str, Callable[[bytes], bytes]] = {
     "an object out of reach": partial(saved, lambda pdf: pdf.make_indirect(pikepdf.Array([1]))),
     "another writer": partial(saved, lambda pdf: pdf.docinfo.update({"/Producer": "x"})),
     "a page of HTML behind it": lambda content: content + b"<html>99x</html>",
-    "an update undone": lambda content: updated(content, "/Lang (fr)", "/Lang (en)"),
 }
 """What shows the same, such as files that other programs save."""
 

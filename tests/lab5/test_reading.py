@@ -184,19 +184,12 @@ def read(folder: Path, runs_csv: str | bytes, result: str | bytes) -> dict[str, 
 ACCEPTED = {
     "as the course's": (rows(row()), RESULT),
     "spaces around a cell": (rows(row(causal=" False ", file=" a.json ")), RESULT),
-    "spaces in the header": (rows(row(), header=HEADER.replace(",", " , ")), RESULT),
     "another word for the implementation": (rows(row(impl="fa2")), RESULT),
     "a backslash": (rows(row(file=".\\a.json")), RESULT),
     "blank lines": (rows(row(), "", ",,,,,,,"), RESULT),
     "a mark of the byte order": ("\ufeff" + rows(row()), "\ufeff" + RESULT),
     "causal as a digit": (rows(row(causal="0")), RESULT),
-    "capitals in the header": (rows(row(), header=HEADER.title()), RESULT),
-    "semicolons": (rows(row()).replace(",", ";"), RESULT),
-    "tabs": (rows(row()).replace(",", "\t"), RESULT),
     "sizes with a decimal point": (rows(row(batch_size="16.0", seq_len="128.00")), RESULT),
-    "Chinese headings": (
-        rows(row(), header="檔名,實作,批次大小,序列長度,頭數,嵌入維度,因果,顯示卡"), RESULT,
-    ),
     "two megabytes": (rows(row()), RESULT + " " * 2**21),
 }  # fmt: skip
 
@@ -312,14 +305,9 @@ def test_reading_is_bounded(
     assert any(said in str(problem) for problem in read_folder(tmp_path).refused.values())
 
 
-wild = st.text(max_size=12) | st.sampled_from(["", ".", '"', "9" * 5000, "0", "-1", "1e3", "=1+1"])
-known = {
-    "file": st.sampled_from(["a.json", "./a.json", ".\\a.json", "b.json", "../a.json", "A.json"]),
-    "impl": st.sampled_from(["Flash2", "flash2", "FA2", "Pytorch", "torch", "SdpaMath", ""]),
-    "batch_size": st.sampled_from(["16", "016", "16.0", "16777216", "16777217"]),
-    "causal": st.sampled_from(["false", "False", "FALSE", "0", "true", "1", "no", "none"]),
-    "device": st.sampled_from(["", "NVIDIA H200", "AMD EPYC (8 CPUs)"]),
-}
+ODD = r""". " 0 -1 1e3 =1+1 016 16.0 16777216 16777217 ./a.json .\a.json b.json ../a.json A.json
+FA2 torch SdpaMath False FALSE true 1 no none"""
+wild = st.text(max_size=12) | st.sampled_from(["", "9" * 5000, "AMD EPYC (8 CPUs)", *ODD.split()])
 headers = st.sampled_from([HEADER] * 3 + [HEADER.upper(), HEADER.replace(",", ", "), "file,impl"])
 results = st.sampled_from(
     [RESULT] * 5
@@ -333,7 +321,7 @@ def wild_rows(draw: st.DrawFn) -> str:
     cells = dict(zip(HEADER.split(","), CELLS, strict=True))
     for name in draw(st.sets(st.sampled_from(sorted(cells)), max_size=3)):
         space = draw(st.sampled_from(["", " ", "\t"]))
-        cells[name] = space + draw(known.get(name, wild) | wild) + space
+        cells[name] = space + draw(wild) + space
     return ",".join(cells.values())
 
 
