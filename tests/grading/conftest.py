@@ -96,16 +96,15 @@ class Graded:
     def all_lines(self) -> list[Line]:
         return [line for own in self.submissions for line in own.lines]
 
-    def lines(self, verdict: str, submission: str | None = None) -> list[Line]:
-        own = [line for line in self.all_lines if line.verdict == verdict]
-        return [line for line in own if submission in (None, line.submission)]
+    def lines(self, *verdicts: str) -> list[Line]:
+        return [line for line in self.all_lines if line.verdict in verdicts]
 
-    def fails(self, submission: str | None = None) -> dict[tuple[str, str], str]:
+    def fails(self) -> dict[tuple[str, str], str]:
         """Message codes of what failed, by check and file."""
-        return {(line.check, line.file): line.code for line in self.lines("fail", submission)}
+        return {(line.check, line.file): line.code for line in self.lines("fail")}
 
     def alarms(self) -> list[Line]:
-        return self.lines("fail") + self.lines("warn")
+        return self.lines("fail", "warn")
 
     def of(self, submission: str) -> Mapping[str, str]:
         """The verdict of each check of a submission."""
