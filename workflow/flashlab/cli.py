@@ -97,12 +97,6 @@ SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
 FLAG: Mapping[str, Any] = {"action": "store_true"}
 SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
 DTYPES: Mapping[str, Any] = {"choices": ("float16", "bfloat16", "float32")}
-SHAPE = {
-    **SEVERAL,
-    "help": f"a shape such as {FORM}; E2048 (emb_dim) may be given in place of D64 (head_dim), and "
-    "KV8 (num_kv_heads) where keys are shared; a size left out takes its usual values, and the "
-    "mask both; may be repeated",
-}
 STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
 SIDE = "`local`, a recorded dataset, a folder of records or a git revision measured here"
 
@@ -142,7 +136,12 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--results": "folder of the dataset, with its plan",
     "--seconds": dict(type=seconds, default=20.0, help="how long to measure each shape (20)"),
     "--seed": {"type": int, "default": 0, "help": "seed of the values (0)"},
-    "--shape": SHAPE,
+    "--shape": {
+        **SEVERAL,
+        "help": f"a shape such as {FORM}; E2048 (emb_dim) may be given in place of D64 (head_dim), "
+        "and KV8 (num_kv_heads) where keys are shared; a size left out takes its usual values, "
+        "and the mask both; may be repeated",
+    },
     "--step": {"metavar": "NAME", "help": STEP},
     "--summary": "CSV file to write",
     "--timeout": dict(SECONDS, default=60.0, help="limit of a kernel's import and each step (60)"),
@@ -236,11 +235,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _said(error: Exception) -> str | None:
     """The message of an error that is the user's to mend; None if it is the program's."""
-    if isinstance(error, ModuleNotFoundError):
-        package = (error.name or "flashlab").partition(".")[0]
+    package = str(getattr(error, "name", None) or "flashlab").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and package not in ("flashlab", "flashlab_grading"):
         remedy = "set up with ./run, or run python -m pip install -r envs/cpu/requirements.txt"
-        said = f"the Python package {package} is not installed; {remedy}"
-        return None if package in ("flashlab", "flashlab_grading") else said
+        return f"the Python package {package} is not installed; {remedy}"
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return str(error) if type(error).__module__.startswith("flashlab") else None

@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -37,7 +37,7 @@ class LogHandler(LogHandlerBase):
         """Print the lines for an event, and on a terminal, below them, what is done."""
         try:
             if not self._over:
-                self._print(self._call.lines(record), self._call.activity)
+                self._print(self._call.lines(record), self._call.activity())
         except BrokenPipeError:
             self._over = True  # the reader has closed the pipe
         except Exception:
@@ -49,11 +49,11 @@ class LogHandler(LogHandlerBase):
             self._over = True
             self._call.interrupted |= sys.exc_info()[0] is KeyboardInterrupt
             with suppress(BrokenPipeError):
-                self._print(self._call.summary(), str)
+                self._print(self._call.summary(), "")
         super().close()
 
-    def _print(self, lines: Sequence[str], activity: Callable[[], str]) -> None:
-        below = activity()[: shutil.get_terminal_size().columns - 1] if self._shows_steps else ""
+    def _print(self, lines: Sequence[str], below: str) -> None:
+        below = below[: shutil.get_terminal_size().columns - 1] if self._shows_steps else ""
         blank = "\r\x1b[K" if self._shows_steps else ""
         text = blank + "\n".join([*lines, ""]) if lines else ""
         print(f"{text}{blank}{below}", end="", file=self._stream, flush=True)

@@ -39,10 +39,9 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     parser.add_argument("--device", dest="device_name")
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
     known, others = parser.parse_known_args(words)
-    keys = {key: value for key, value in vars(known).items() if value is not None}
+    keys = vars(known) | ({"again": "all"} if known.again == [] else {})
     configured = keys.pop("config")
-    keys |= {"again": "all"} if known.again == [] else {}
-    given = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
+    given = [f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in keys.items() if v is not None]
     return [*others, *(["--config", *given, *configured] if given or configured else [])]
 
 

@@ -26,8 +26,7 @@ from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.checking.shapes import is_shape
 from flashlab.measuring.supervise import is_claimed
 from flashlab.numbers import measured, range_of
-from flashlab.plan import call, datasets, plan_files
-from flashlab.plan.make import DATA, LOCAL
+from flashlab.plan import call, datasets, make, plan_files
 from flashlab.records import Measurement, RecordError, read_record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
@@ -62,9 +61,8 @@ JOB_FAILED = re.compile(
 REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
 """A message of ours, between the lines of ours that raise it."""
 
-Outcome = tuple[str, str, Mapping[str, Measurement]]
-UNMEASURED: Outcome = ("unmeasured", "there is no record", {})
-UNPLANNED = plan_files.Plan(DEFAULT.name, DEFAULT.report, LOCAL, "", "cpu", "", {})
+UNMEASURED: tuple[str, str, Mapping[str, Measurement]] = ("unmeasured", "there is no record", {})
+UNPLANNED = plan_files.Plan(DEFAULT.name, DEFAULT.report, make.LOCAL, "", "cpu", "", {})
 
 
 class Job(NamedTuple):
@@ -111,19 +109,17 @@ def _legible(text: str) -> list[str]:
 
 
 def _logged(log: str) -> list[str]:
-    is_there = Path(log).is_file()
-    return _legible(Path(log).read_text("utf-8", errors="replace")) if is_there else []
+    return _legible(Path(log).read_text("utf-8", errors="replace")) if Path(log).is_file() else []
 
 
-def _outcome(*paths: str) -> Outcome:
+def _outcome(*paths: str) -> tuple[str, str, Mapping[str, Measurement]]:
     """Status, first line of the message and values: of several processes', the first not ok."""
-    for path in paths:
-        try:
-            record = read_record(Path(path))
-        except RecordError:
-            return UNMEASURED
-        if record.status != "ok":
-            break
+    try:
+        for record in map(read_record, map(Path, paths)):
+            if record.status != "ok":
+                break
+    except RecordError:
+        return UNMEASURED
     lines = _legible(record.message or "") or [""]
     return record.status, cut(lines[0].strip(), LONGEST_LINE), record.metrics
 
@@ -178,9 +174,8 @@ class Call:
                 rule, outputs = told["rule_name"], tuple(map(str, told["output"]))
                 if told["shellcmd"] is not None or outputs:
                     job = Job(rule, told["rule_msg"] or rule, outputs, "".join(told["log"][:1]))
-                    lines, self.running[told["jobid"]] = self._starting(job), job
-                    self.jobs.append(job)
-                    return lines
+                    self.running[told["jobid"]] = job
+                    return self._starting(job)
             case LogEvent.JOB_ERROR:
                 self.failed.append(self.running.pop(told["jobid"]))
                 return [] if self.interrupted else [f"{self.failed[-1].title}: failed"]
@@ -221,6 +216,7 @@ class Call:
         """The lines before a job that measures: that it waits, and the head of the runs' table."""
         measuring = {"ceilings", MEASURE, "measure_counters"}
         before = {other.rule for other in self.jobs} & measuring
+        self.jobs.append(job)
         if job.rule not in measuring or self.dry_run:
             return []
         waits = not before and is_claimed(self.plan.device)
@@ -249,10 +245,10 @@ class Call:
         cells = (f"{measured(value)} {unit}".rjust(MEASURED_WIDTH) for value, unit in there)
         says = " ".join(cells) or f"{status}: {reason}"
         says = says if outcome != UNMEASURED else "its record is unreadable"
-        count = f"{number:>{len(str(total))}}/{total}"
-        line = f"{count} {self._left():>6} {self.names.get(path, path)} {says}"
+        name, count = self.names.get(path, path), f"{number:>{len(str(total))}}/{total}"
         late = sum(time - (self.began or 0.0) >= 50 for time in self.measured_at)  # seconds
-        return [line, *(self._so_far() if late == 1 and number < total else [])]
+        so_far = self._so_far() if late == 1 and number < total else []
+        return [f"{count} {self._left():>6} {name} {says}", *so_far]
 
     def _ended(self, job: Job) -> list[str]:
         """The lines when a job that measures no run is done: the last of its rule says so."""
@@ -264,20 +260,14 @@ class Call:
         return lines + (_logged(job.log)[-1:] if job.rule in ("freeze", "grades") else [])
 
     def _left(self) -> str:
-        """The remaining time of measuring; empty if there is none or it cannot be estimated.
-
-        The first run is no guide: it imports torch for all.
-        """
+        """The time left to measure, if known: not from the first run, which imports torch."""
         times, total = self.measured_at, self.counts[MEASURE]
         if not 2 <= len(times) < total:
             return ""
         return duration((total - len(times)) * (times[-1] - times[0]) / (len(times) - 1))
 
     def _so_far(self) -> list[str]:
-        """The ratios so far, a line for each experiment that has any.
-
-        Implementations are compared by a total where the benchmark has one.
-        """
+        """The ratios so far, of a total where there is one: a line an experiment that has any."""
         benchmark, lines, speeds = self.benchmark, list[str](), defaultdict[str, Any](dict)
         (*_, metric) = chosen_metrics(benchmark)
         names, sign = benchmark.measured_behind(metric.name), 1 if metric.higher_is_better else -1
@@ -291,8 +281,7 @@ class Call:
             settings = {Run.of(benchmark, row).parameters for row in plan["runs"]}
             base, said = speeds[plan["baseline"]], list[str]()
             for name in (each["name"] for each in plan["implementations"] if plan["sweep"]):
-                both = settings & base.keys() & speeds[name].keys()
-                if both and name != plan["baseline"]:
+                if name != plan["baseline"] and (both := settings & base.keys() & {*speeds[name]}):
                     ratios = range_of([speeds[name][each] / base[each] for each in both], " to ")
                     said.append(f"{name} {ratios}× at {len(both)} of {len(settings)} settings")
             if said:
@@ -371,20 +360,19 @@ class Call:
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
         lines = [f"{total}: {len(runs) - len(bad)} ok, {len(bad)} not ({counts})."]
         told, steps, width = "The report shows them as what they are.", {}, max(map(len, statuses))
-        bad = bad if self.plan.dataset == LOCAL else {}
+        bad = bad if self.plan.dataset == make.LOCAL else {}
         for run, name in aligned(bad).items():
             lines.append(f"  {name}  {bad[run][0]:<{width}}  {bad[run][1]}")
         # Out of memory and unsupported are properties of the run.
         if faulty := [run for run in bad if bad[run][0] in ("incorrect", "error")]:
             steps["their logs"] = f"{self.plan.home}/logs/measure/"
-            slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
+            again = dict[str, None]()  # in this order
             for run in faulty:
                 name, shape = run.implementation, ",".join(run.words)
                 at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
                 steps.setdefault(f"look into {name}", f"./run check {name}{at}")
-            names = dict.fromkeys(run.implementation for run in faulty)
-            again = " ".join(names if len(faulty) > 3 else slugs)
-            steps["measure again"] = f"{self.command} --again {again}"
+                again[name if len(faulty) > 3 else "-".join([name, *run.words]).lower()] = None
+            steps["measure again"] = f"{self.command} --again {' '.join(again)}"
         return [*lines, told, *_next_steps(steps), ""]
 
     def _shown(self, pdf: str) -> list[str]:
@@ -393,19 +381,18 @@ class Call:
 
         with pikepdf.open(pdf) as opened:
             pages = _plural(len(opened.pages), "page")
-        logged, dataset = _logged(f"{self.plan.home}/logs/report.log"), self.plan.dataset
-        is_new = any(job.rule == "report" for job in self.jobs)
+        logged = _logged(f"{self.plan.home}/logs/report.log")
+        is_local, is_new = self.plan.dataset == make.LOCAL, "report" in {j.rule for j in self.jobs}
         changed = [s.removeprefix(CHANGED) for s in logged if is_new and s.startswith(CHANGED)]
-        of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
+        of = "this machine's records" if is_local else f"the dataset {self.plan.dataset}"
         lines = [line for line in logged if line.startswith("warning: ")]
-        lines += [f"  {line}" if number else line for number, line in enumerate(changed)]
-        lines.append(f"{pdf} ({pages}) shows {of}.")
+        lines += [*"\n  ".join(changed).splitlines(), f"{pdf} ({pages}) shows {of}."]
         opener = "open" if sys.platform == "darwin" else "xdg-open"
         steps = {"open it": f"{opener} {pdf}"} if shutil.which(opener) else {}
-        own = plan_files.results_of(LOCAL, self.benchmark) / Path(pdf).name
-        if dataset == LOCAL and datasets.dataset_folder(DATA, "h200", self.benchmark).is_dir():
+        own = plan_files.results_of(make.LOCAL, self.benchmark) / Path(pdf).name
+        if is_local and datasets.dataset_folder(make.DATA, "h200", self.benchmark).is_dir():
             steps["see an H200's report"] = f"{self.command} --config dataset=h200"
-        elif dataset != LOCAL and own.is_file():
+        elif not is_local and own.is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
             steps["show that one again"] = self.command
         return lines + _next_steps(steps)
