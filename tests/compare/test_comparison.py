@@ -83,19 +83,9 @@ def of_three(seed: int, *milliseconds: float) -> Recording:
     return found
 
 
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
-        ((1.0, 1.9), "The choice does not change: where both decide which is the fastest in total "
-         "(at 1 settings), it is Flash2 on both."),
-        ((1.9, 1.0), "The choice changes at 1 of the 1 settings"),
-        ((1.02, 1.0), "At no setting do both decide which one is the fastest."),
-    ],
-)  # fmt: skip
-def test_the_fastest_is_told_where_both_sides_decide_on_one(
-    after: tuple[float, float], said: str, tmp_path: Path
-) -> None:
-    assert said in text_of(compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, *after)))
+def test_the_fastest_is_told_where_both_sides_decide_on_one(tmp_path: Path) -> None:
+    said = text_of(compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, 1.9, 1.0)))
+    assert "The choice changes at 1 of the 1 settings" in said
 
 
 def test_circumstances_are_of_what_is_compared_and_tell_what_of_a_protocol_differs(

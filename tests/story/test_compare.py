@@ -153,6 +153,7 @@ CASES: Mapping[str, tuple[Sequence[Row], Mapping[str, Any], str]] = {
     "a result of the old side": (FUSED, {**SAME, **GONE}, "On New Lost has no result any more at"),
     "another choice": (THREE, choice(0.8), "The choice changes at 1 of the 1 settings"),
     "the same choice": (THREE, choice(1.2), "The choice does not change: where both decide which"),
+    "no choice": (THREE, choice(1.0), "At no setting do both decide which one is the fastest."),
     "what differs": (FUSED, DIFFERING, "device itself, different: memory clock. The kernel code o"),
     "whose code": (FUSED, DIFFERING, "(A, B, C and 2 more), so that a gain of a few percent may b"),
     "single processes": (SINGLE, SAME, "by an assumed 3% no difference below about 14% is decided"),
