@@ -162,8 +162,7 @@ def detect_device(wanted: str) -> str:
 def device_name(device: str) -> str:
     """The name that identifies the measured device: the GPU's, or the CPU's with its count."""
     if device == "cuda":
-        listed = gpus()
-        return listed[0].name if listed else "a machine without a visible NVIDIA GPU"
+        return next((gpu.name for gpu in gpus()), "a machine without a visible NVIDIA GPU")
     return f"{cpu_model()} ({cpu_count()} CPUs)"
 
 

@@ -59,8 +59,6 @@ MARKER = "spin_kernel"
 """The kernel launched ahead of each pass (`torch.cuda._sleep`), which tells the passes apart: a
 range pushed by the calling thread would not hold what autograd's own thread launches."""
 
-NO_PERMISSION = "ERR_NVGPUCTRPERM"
-
 
 class NsightError(Exception):
     """Nsight Compute cannot be started, or did not give the counters."""
@@ -109,9 +107,9 @@ def _number(cell: str, unit: str, name: str) -> float:
 
 def check_permission(log: str) -> None:
     """NsightError where Nsight Compute was not allowed to read the counters."""
-    if NO_PERMISSION in log:
+    if "ERR_NVGPUCTRPERM" in log:
         raise NsightError(
-            f"Nsight Compute may not read the GPU's counters ({NO_PERMISSION}); an administrator "
+            "Nsight Compute may not read the GPU's counters (ERR_NVGPUCTRPERM); an administrator "
             "can allow it: https://developer.nvidia.com/ERR_NVGPUCTRPERM"
         )
 

@@ -125,10 +125,9 @@ def _parse(source: bytes, path: Path) -> ast.Module:
     """A module's tree, once for all kernels that import it; by its bytes, as it may be edited."""
     try:
         return ast.parse(source, filename=str(path))
-    except SyntaxError as error:
-        raise KernelSourceError(f"{path}: line {error.lineno}: {error.msg}") from error
-    except ValueError as error:  # a NUL, before Python 3.11.4
-        raise KernelSourceError(f"{path}: {error}") from error
+    except (SyntaxError, ValueError) as error:  # ValueError: a NUL, before Python 3.11.4
+        said = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else error
+        raise KernelSourceError(f"{path}: {said}") from error
 
 
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:

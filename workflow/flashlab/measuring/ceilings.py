@@ -22,8 +22,7 @@ DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",)}
 def _timed(call: Callable[[], object], device: str) -> dict[str, Any]:
     """Seconds of a call with its samples, as they are kept."""
     timing = sampled(Pass(call), PROTOCOL, device, settled=False)
-    kept = {"samples": [*timing.samples], "stopped": timing.stopped}
-    return {"time(s)": timing.seconds, **kept}
+    return {"time(s)": timing.seconds, "samples": [*timing.samples], "stopped": timing.stopped}
 
 
 def _matrix_product(dtype: str, device: str) -> dict[str, Any]:

@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import torch
+from torch import autograd
 
 from flashlab.measuring.failures import IncorrectError
 from flashlab.syntax import PACKAGE
@@ -26,19 +28,13 @@ from flashlab.syntax import PACKAGE
 CUDA = ("synchronize", "current_stream", "set_stream", "Event", "Stream")
 """The names of torch.cuda that a measurement relies on."""
 
-MODULES = (
-    *(statistics, random, resource, torch.autograd, torch.autograd.graph),
-    torch.autograd.profiler,
-)
+MODULES = (statistics, random, resource, autograd, autograd.graph, autograd.profiler)
 """Modules of whose functions and classes a measurement may rely on any."""
 
 BUILT_IN = (time, torch, torch.linalg)
 """Modules of whose functions only those count that nothing wraps: they are not in Python."""
 
-CLASSES = {
-    f"{module.__name__}.{name}": getattr(module, name)
-    for module, name in ((torch, "Tensor"), (torch.cuda, "Event"), (torch.cuda, "Stream"))
-}
+CLASSES = {n: resolve_name(n) for n in ("torch.Tensor", "torch.cuda.Event", "torch.cuda.Stream")}
 """Classes of whose methods, inherited ones included, it may rely on any."""
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type)

@@ -10,11 +10,8 @@ import sys
 from collections.abc import Callable
 
 import torch
-from torch.autograd.profiler import (  # type: ignore[attr-defined]
-    _disable_profiler,
-    profile,
-    record_function,
-)
+from torch._C._autograd import _disable_profiler
+from torch.autograd.profiler import profile, record_function
 
 from flashlab.measuring.failures import IncorrectError
 
@@ -44,10 +41,8 @@ def peak_memory(both_passes: Callable[[], object], device: str) -> int:
     allocator can account for.
     """
     gc.collect()
-    return (_on_gpu if device == "cuda" else _on_cpu)(both_passes)
-
-
-def _on_gpu(both_passes: Callable[[], object]) -> int:
+    if device == "cpu":
+        return _on_cpu(both_passes)
     held = torch.cuda.memory_allocated()
     both_passes()
     gc.collect()

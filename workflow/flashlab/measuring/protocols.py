@@ -61,8 +61,7 @@ WARM_UP_SECONDS = 0.02
 
 HELD_CYCLES, CHECKED_HELD_CYCLES = 500_000, 20_000_000
 """Cycles for which a stream is held up: about 0.3 ms, until the call behind it is launched; and
-about 10 ms, until its result is read as well, which takes longer for a new kernel or on a busy
-machine."""
+10 ms, until its result is read as well, which takes longer for a new kernel or a busy machine."""
 
 LATE_SECONDS, LATE = 30e-6, 0.05
 """The most that a device may finish after the current stream, beyond an idle device's wait: in
@@ -74,9 +73,8 @@ median time."""
 
 SURE_CALLS, SURE_TIMINGS = 100, 3
 """Calls after which a pass is refused for its times: a busy machine disturbs a few; and how often
-it is timed before. A short pass on two cores takes two or three times as long for seconds once the
-system wakes its other thread on another core, which it does as a timing ends: the next one agrees.
-"""
+it is timed before. A short pass on two cores takes twice or thrice as long for seconds once the
+system wakes its other thread on another core, as it does when a timing ends: the next agrees."""
 
 LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""

@@ -32,9 +32,6 @@ COUNTING_PROCESS = {
     "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
 }
 
-DIGITS = 12
-"""Hexadecimal digits of an identity's SHA-256 in a file name."""
-
 
 @cache
 def _tree_digest(path: Path) -> str:
@@ -102,7 +99,8 @@ def sources(identity: Mapping[str, Any], implementation: Implementation) -> dict
 
 
 def _digits(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical(identity).encode()).hexdigest()[:DIGITS]
+    """The hexadecimal digits of an identity's SHA-256 in a file name."""
+    return hashlib.sha256(canonical(identity).encode()).hexdigest()[:12]
 
 
 def record_name(run: Run, identity: Mapping[str, Any]) -> str:
