@@ -192,9 +192,6 @@ ALTERED: dict[str, tuple[Change, str]] = {
         rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"
     ),
     "times to six decimals": (rewritten(lambda x: round(x, 6), TIME), "pass arithmetic.rounded"),
-    "rates to four digits": (
-        rewritten(lambda x: float(f"{x:.4g}"), RATE), "pass arithmetic.rounded"
-    ),
     "workspaces of 8 MiB": (workspaces(8), "pass identity.workspace_unusual"),
     "another GPU's workspaces": (workspaces(16.25), "warn identity.workspace_of_another"),
     "a mixture of them": (workspaces(16.25, 2), "fail identity.workspace"),
