@@ -39,14 +39,8 @@ def private(run: Run) -> Record:
         ("../../home/alice/data/x.json", "…/x.json"),
         ("'/home/alice/secret folder/mine.py' is gone", "'…/mine.py' is gone"),
         (f"no device {UUID}", "no device anonymous-"),
-        *(
-            (text, text)
-            for text in (
-                "at 3 TFLOP/s, 5 GB/s and a/b/c.py",
-                "results/local/records/x.json",
-                "https://developer.nvidia.com/ERR_NVGPUCTRPERM",
-            )
-        ),
+        ("at 3 TFLOP/s, results/local/x.json", "at 3 TFLOP/s, results/local/x.json"),
+        ("https://nvidia.com/ERR_NVGPUCTRPERM", "https://nvidia.com/ERR_NVGPUCTRPERM"),
     ],
 )
 def test_folders_and_uuids_are_left_out_of_texts_and_nothing_else(text: str, expected: str) -> None:

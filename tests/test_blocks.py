@@ -48,14 +48,13 @@ def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_n
     assert paths == again, "the order is the same whatever the order of the plan"
 
 
-@pytest.mark.parametrize("cards", [1, 2, 3, 4])
+@pytest.mark.parametrize("cards", [2, 3])
 def test_cards_have_as_many_blocks_each_and_not_all_of_one_shape(cards: int) -> None:
     orders = orders_of(planned(processes=4), Namer(ATTENTION, {}, Path(), "H200"))
     firsts = [order for order in orders.values() if order["run"]["implementation"] == NAMES[0]]
     counts = [[o["card"] % cards for o in firsts].count(card) for card in range(cards)]
     assert max(counts) - min(counts) <= 1
-    long_ones = {o["card"] % cards for o in firsts if o["run"]["seq_len"] == 512}
-    assert len(long_ones) == 1 or cards > 1
+    assert len({o["card"] % cards for o in firsts if o["run"]["seq_len"] == 512}) > 1
 
 
 @pytest.mark.parametrize(

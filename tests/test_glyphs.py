@@ -52,7 +52,6 @@ def test_a_file_that_is_touched_reruns_nothing_up_to_the_size_of_a_font_or_image
         ("峯\U000e0101", "峯", None),  # a variation of the glyph
         ("葛\ufe00 a\u202eb", "葛 ab", None),
         ("e\u0301\u2060", "é", None),
-        ("\ufa12", "\ufa12" if 0xFA12 in covered() else "晴", None),
     ],
 )
 def test_a_character_that_they_lack_is_replaced_and_named(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -161,3 +164,20 @@ def test_what_has_changed_since_a_run_is_said(notices: Callable[..., list[str]])
     assert notices(EDITED) == [f"{changed}Mine"]
     assert notices(EDITED, max_seconds=1.0) == [f"{changed}the protocol, Mine"]
     assert notices(EDITED, name="lab5") == [], "those were by another protocol"
+
+
+def test_the_newest_sound_record_counts(tmp_path: Path, notices: Callable[..., list[str]]) -> None:
+    records = [*(tmp_path / "records").iterdir()]
+    for old in records:
+        older = old.with_name(f"{old.stem[: -identity.DIGITS]}{'0' * identity.DIGITS}.json")
+        shutil.copyfile(old, older)
+        document = json.loads(older.read_bytes())
+        document["record"]["sources"]["measuring_digest"] = "older"
+        older.write_text(json.dumps(document))
+        os.utime(older, (1, 1))
+    assert notices(EDITED) == ["2 processes measured before; changed since: Mine"]
+    for path in (tmp_path / "records").iterdir():
+        path.write_text("{")
+    records[0].unlink()
+    records[0].symlink_to(tmp_path / "unmounted")
+    assert notices(EDITED) == [], "damaged ones are no reason"

@@ -58,3 +58,17 @@ def test_a_json_py_in_the_folder_is_none_of_pythons(root: Path, tmp_path: Path) 
     env = {**os.environ, "PYTHONPATH": str(root / "workflow")}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.stdout == "There is nothing to delete.\n", done.stderr
+
+
+def test_a_command_whose_reader_has_left_ends_quietly(tmp_path: Path, root: Path) -> None:
+    tmp_path.joinpath("Snakefile").touch()
+    call = subprocess.Popen(
+        [sys.executable, "-m", "flashlab", "clean"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert call.stdout and call.stderr
+    call.stdout.close()  # as `head` does
+    assert (call.wait(), call.stderr.read()) == (141, b"")

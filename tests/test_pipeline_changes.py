@@ -44,19 +44,6 @@ def test_a_full_disk_is_no_result_and_the_next_call_measures(project: Any, full_
     assert {json.loads(path.read_text())["record"]["status"] for path in paths} == {"ok"}
 
 
-def test_runs_that_are_asked_for_are_measured_again_once_in_each_call(project: Any) -> None:
-    asked_for = "flash2-b1-n64-h2-e32-full"
-    for _ in range(2):
-        before = project.records
-        project.make("records", "--config", f"again={asked_for}")
-        again = {name for name, time in project.records.items() if before[name] != time}
-        assert again == {name for name in before if asked_for in name}
-        assert len(again) == 2  # the run and its counters
-    left = project.plan()
-    assert "Rendering the report" in left
-    assert not [job for job in left if job.startswith("Measuring")]
-
-
 def plan_of(folder: Path) -> dict[str, bytes]:
     files = [*folder.glob("results/*/plan/**/*.json"), *folder.glob("report/*.json")]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -109,16 +109,6 @@ def test_further_processes_of_a_run_have_records_of_their_own(config: Config) ->
         assert other.orders.keys() >= both.keys() and (count > 2 or len(other.orders) == len(both))
 
 
-def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations(
-    config: Config,
-) -> None:
-    config["replicates"] = 2
-    config["experiments"][0]["replicates"] = {"Flash2": 3}
-    thirds = [o["run"] for o in planned(config).orders.values() if o["process"] == 2]
-    assert {run["implementation"] for run in thirds} == {"Flash2"}
-    assert {run["seq_len"] for run in thirds} == {*config["experiments"][0]["cpu"]["seq_len"]}
-
-
 # What a change of the configuration changes: files of the plan, and so jobs (the first test of
 # test_pipeline_reruns.py), and no name of a record
 

@@ -58,7 +58,6 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("record.metrics.forward_time.samples", [0.1] * 12),
         ("record.metrics.forward_time.value", 0.1),
         ("record.metrics.forward_time.unit", "s"),
-        ("record.metrics.forward_time.colour", "red"),
         ("record.metrics.forward_time.stopped", "bored"),
         ("record.metrics.heat", {"unit": "J", "value": 1.0}),
         ("record.metrics", {}),
@@ -67,7 +66,6 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("record.ended", "2026-01-02T03:04:04+00:00"),
         ("record.benchmark", "swimming"),
         ("record.run.seq_len", 0),
-        ("record.run", {"implementation": "Flash2", "dtype": "float16", "device": "cpu"}),
         ("record.version", "new"),
         *(("record.colour", "red"), ("colour", "red")),
     ],
@@ -92,10 +90,7 @@ def test_neither_failures_nor_counters_have_times_nor_times_what_those_have(run:
 
 def test_a_record_of_another_version_says_who_reads_it(run: Run) -> None:
     document = record_of(run).to_json()
-    for version, remedy in {
-        1: "FlashLab 0.2.0 is the last that",
-        3: r"update it \(git pull",
-    }.items():
+    for version, remedy in {1: "FlashLab 0.2.0 is the last", 3: r"update it \(git pull"}.items():
         stated = f"^here: is a record of version {version}, but this FlashLab reads 2; {remedy}"
         with pytest.raises(RecordError, match=stated):
             parse_record(changed(document, "record.version", version), "here")

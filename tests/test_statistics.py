@@ -24,8 +24,6 @@ from flashlab.statistics import (
     median_interval,
 )
 
-STATES = NOISES["states of 10 calls"]
-
 
 def ends(samples: Sequence[float] | Floats) -> tuple[float, float]:
     """The interval of a median, which there is."""
@@ -38,7 +36,7 @@ def ends(samples: Sequence[float] | Floats) -> tuple[float, float]:
     [
         ("lognormal", 30, 2000, 0.93),
         ("5% of calls slow", 30, 2000, 0.93),
-        *((f"AR(1), rho {rho}", 300, 500, 0.91) for rho in (0.6, 0.8, 0.9)),
+        ("AR(1), rho 0.9", 300, 500, 0.91),
     ],
 )
 def test_the_medians_interval_covers_it_as_often_as_it_says(
@@ -49,13 +47,10 @@ def test_the_medians_interval_covers_it_as_often_as_it_says(
     assert sum(low <= 1 <= high for low, high in found) >= least * runs
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_there_is_no_interval_under_six_samples(count: int) -> None:
-    interval = median_interval(range(1, count + 1))
-    assert (interval.low, interval.high) == (None, None)
-    assert interval.median == (count + 1) / 2
+def test_there_is_no_interval_under_six_samples() -> None:
+    interval = median_interval(range(1, 6))
+    assert (interval.low, interval.median, interval.high) == (None, 3, None)
     assert interval.relative_half_width == float("inf")
-    assert ends([0.25] * 2000) == (0.25, 0.25)
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=6, max_size=60))

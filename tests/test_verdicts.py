@@ -9,7 +9,7 @@ import pytest
 
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import COMPARISONS
-from flashlab.analysis.verdict_changes import KEPT, compare_verdicts
+from flashlab.analysis.verdict_changes import compare_verdicts
 from flashlab.files import write_json
 from flashlab.plan.plan_files import RECORDS
 
@@ -63,8 +63,3 @@ def test_what_was_measured_since_is_told_apart_from_an_upgrade(
     report(tmp_path, row("Flash2", "above"), made=2)
     said = report(tmp_path, row("Flash2", "below"), record=record, made=made)
     assert said[0].endswith(f"{cause}:")
-
-
-def test_a_file_that_cannot_be_read_is_no_report_before(tmp_path: Path) -> None:
-    tmp_path.joinpath(KEPT).write_text("[]")
-    assert report(tmp_path, row("Flash2", "above")) == []

@@ -86,15 +86,3 @@ def test_a_ratio_that_is_looked_at_again_is_less_sure(planter: Planter) -> None:
         found = ratio(128, of["Flash2"], of[other])
         independent = function_estimate(operator.truediv, (of["Flash2"], of[other]))
         assert (found.low, found.high) == interval_of(independent, error)
-
-
-def test_a_clock_of_two_or_three_ticks_gives_no_interval_without_width(planter: Planter) -> None:
-    """2.4 ticks are read as two, by every call of every process of the one, not of the other."""
-    tick = 1e-5
-    coarse = {"forward": [2 * tick] * 20, "backward": [3 * tick, 2 * tick] * 10}
-    planted = planter.experiment(beside([coarse] * 3, [{"forward": [3 * tick] * 20}] * 3))
-    estimates = Estimates([planted])
-    ends = interval_of(at_first(planted, estimates)["Flash2"])
-    assert ends == pytest.approx((1.5e3 * tick, 2.5e3 * tick))
-    found = of_both(planted, estimates)
-    assert found.low and found.high and found.low < 2.4 / 3 < found.high

@@ -11,27 +11,10 @@ from pdf import depths, pages
 from report.conftest import read_cells
 from report.reading import cells, parts, said
 
-from flashlab.plan.plan_files import EXPERIMENTS
 from flashlab.report.content import print_statements
-from flashlab.report.document import Figures, Prose, Table
+from flashlab.report.document import Prose, Table
 from flashlab.report.records import LONGEST_TEXT
 from flashlab.story.observation import read_observations
-
-
-def figures(report: Any, experiment: str) -> list[str]:
-    """The labels of an experiment's figures."""
-    found = parts(report, f"experiment-{experiment}", Figures)
-    return [figure.label["en"] for block in found for figure in block.figures]
-
-
-def test_figures_keep_their_numbers_where_an_experiment_is_missing(results: Any) -> None:
-    names = [each["name"] for each in results.config["experiments"]]
-    whole = [label for name in names for label in figures(results.compose(), name)]
-    assert {f"Figure {n}" for n in range(1, 12)} <= {*whole}
-    with results.plan(EXPERIMENTS) as plans:
-        del plans["seq_len"]
-    results.observe()
-    assert figures(results.compose(), "causal")[0] == "Figure 4"
 
 
 def test_a_report_is_made_though_everything_failed_and_says_so_once(brief: Any) -> None:

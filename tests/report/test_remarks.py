@@ -10,9 +10,12 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
-from pdf import is_cut_off, text_of
+from pdf import is_cut_off, squeezed, text_of
 from PIL import Image
 from report.reading import elements
+
+from flashlab.remarks import read_remarks
+from flashlab.report.attachments import attached_files
 
 SET = """Text with `iiii MMMM`; [x](//host/a), [y](notes.md)
 
@@ -38,10 +41,17 @@ def written(brief: Any, capsys: pytest.CaptureFixture[str]) -> Callable[[str], l
     return call
 
 
-def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
+HOSTILE = (
+    '<a rel="attachment" href="file:///etc/hostname">a</a><img src="file:///etc/passwd" alt="b">'
+    "<style>@import 'file:///etc/passwd'</style>{{ 7 * 7 }}<script>alert(1)</script>"
+)
+
+
+def test_what_others_write_is_text_and_nothing_more_and_a_warning_where_the_fonts_lack_it(
     brief: Any, written: Callable[[str], list[str]]
 ) -> None:
-    record = brief.quote("🐇")
+    record = brief.quote(f"{HOSTILE} 🐇")
+    files = attached_files(brief.config_file, brief.local, None, read_remarks(brief.config))
     said = written("report")
     for place in (
         *("author.name", "author.course", "remark.md: line 1", "remark.md: line 3"),
@@ -53,12 +63,19 @@ def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
     assert sum(": device_name: " in line for line in said) == 1  # though every record has it
     assert all(line.startswith("warning: ") for line in said)
     text = text_of(brief.pdf)
-    for shown in ("王小明〓", "GPU〓", "words〓", "一點〓", "Ten〓", "Len〓", "M〓", "D〓"):
-        assert shown in text
+    for place in ("T zh_TW", "T en", "L zh_TW", "L en", "D", "P", "M", "王小明", "GPU"):
+        assert squeezed(f"{place} {HOSTILE} 〓") in text
+    assert squeezed("學號 Student ID 113062000") in text and "一點" in text
     with pikepdf.open(brief.pdf) as pdf:
-        assert str(pdf.docinfo.Author) == "王小明 🐇"  # the file's properties need no glyph
+        assert str(pdf.docinfo.Author).endswith(" 🐇")  # the file's properties need no glyph
+        assert "/JavaScript" not in str(pdf.Root.Names.keys()) + str(pdf.Root.keys())
+        names = {file.name for file in files} | {"ceilings.json"}
+        assert {str(file.UF) for file in pdf.Root.AF} == names == {*pdf.attachments}
     assert written("page") == said
-    assert "王小明 〓" in brief.page.read_text("utf-8")
+    source, there = brief.page.read_text("utf-8"), elements(brief.page)
+    assert HOSTILE not in source and "{{ 7 * 7 }}" in source and "〓" in source
+    assert sum(each.tag == "script" for each in there) == 1
+    assert not any(each.tag == "img" or "rel" in each.attrib for each in there)
 
 
 def test_a_remarks_table_and_images_stay_on_the_page_and_links_name_no_folder(
@@ -101,6 +118,5 @@ def test_a_remarks_table_and_images_stay_on_the_page_and_links_name_no_folder(
     written("page")
     first, second = (each for each in elements(brief.page) if each.tag == "img")
     assert [first.get("alt"), second.get("alt")] == ["寬的畫面", "b.jpg"]
-    assert [each.get("src", "")[:16] for each in (first, second)] == [
-        *("data:image/png;b", "data:image/jpeg;"),
-    ]
+    kinds = [each.get("src", "")[:15] for each in (first, second)]
+    assert kinds == ["data:image/png;", "data:image/jpeg"]

@@ -26,18 +26,14 @@ def test_runs_as_measured_hold_the_truth_and_tell_what_is_plain(noise: str) -> N
     assert score.missed <= 0.1 * score.ratios
 
 
-@pytest.mark.parametrize("noise", STEADY[:7])
-@pytest.mark.parametrize("calls", [10, 500])
-def test_few_and_many_calls_make_no_difference_of_identical_code(noise: str, calls: int) -> None:
-    score = score_noise(noise, 40, 2, calls)
-    assert score.false == 0
-    if (noise, calls) != ("warm-up left over", 10):
-        assert score.ratios_held >= 0.9 * score.ratios
+@pytest.mark.parametrize("noise", STEADY[:6])
+def test_few_calls_make_no_difference_of_identical_code(noise: str) -> None:
+    score = score_noise(noise, 40, 2, 10)
+    assert score.false == 0 and score.ratios_held >= 0.9 * score.ratios
 
 
-@pytest.mark.parametrize("calls", [10, 30])
-def test_states_leave_a_doubt_and_hardly_a_difference(calls: int) -> None:
-    score = score_noise(f"states of {calls} calls", 40, seed=3)
+def test_states_leave_a_doubt_and_hardly_a_difference() -> None:
+    score = score_noise("states of 30 calls", 40, seed=3)
     assert score.in_doubt >= 0.95 * score.runs
     assert score.false <= 0.01 * score.ratios
     assert score.ratios_held >= 0.85 * score.ratios
