@@ -177,7 +177,7 @@ class Call:
                     self.running[told["jobid"]] = job
                     return self._starting(job)
             case LogEvent.JOB_ERROR:
-                self.failed.append(self.running.pop(told["jobid"]))
+                self.failed.append(self.running[told["jobid"]])  # it may be tried again
                 return [] if self.interrupted else [f"{self.failed[-1].title}: failed"]
             case LogEvent.JOB_FINISHED:
                 if ended := self.running.pop(told["job_id"], None):
@@ -293,8 +293,8 @@ class Call:
 
     def activity(self) -> str:
         """How much is done, and the current job; nothing if a job itself writes to the terminal."""
-        jobs, silent = [*self.running.values()], {*STAGES, MEASURE}
-        if not jobs or not silent.issuperset(job.rule for job in jobs) or self.interrupted:
+        jobs = [job for job in self.running.values() if job not in self.failed]
+        if not jobs or {job.rule for job in jobs} - {*STAGES, MEASURE} or self.interrupted:
             return ""
         words, path = jobs[-1].title, "".join(jobs[-1].outputs)
         if jobs[-1].rule == MEASURE:
