@@ -66,14 +66,9 @@ def packed(s: Sweep) -> Observation | None:
     if not speeds:
         return None
     every = pd.concat([*speeds.values()])
-    apart = [n for n, each in speeds.items() if each.verdict.isin(roles.DECIDED).any()]
-    told = [
-        clause(
-            "one_speed", name=n, x=roles.span(speeds[n].x[speeds[n].verdict.isin(roles.DECIDED)])
-        )
-        for n in apart
-    ]
+    apart = {n: each.x[each.verdict.isin(roles.DECIDED)] for n, each in speeds.items()}
+    told = [clause("one_speed", name=n, x=roles.span(x)) for n, x in apart.items() if len(x)]
     facts: dict[str, Any] = {"x": roles.span(every.x), "of": told}
     facts["word"] = "same" if (every.verdict == "equal").all() else "undecided"
-    variant = "except" if apart else "alike"
+    variant = "except" if told else "alike"
     return Observation("packed", s.name, facts, s.data.rows(*speeds.values()), variant)

@@ -52,7 +52,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
         return "catch_up"
     if found in BY_CHANGE:
         return BY_CHANGE[found]
-    facts |= {"range": facts["at"], "both": facts["ends"]}
+    facts["shares"] = shares
     if found == "constant":
         facts["mask"] = roles.mask_of(s)
         return {"N": "fits", "B": "batch"}.get(s.symbol, "still")
@@ -63,7 +63,6 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     changes = {n: roles.change(roles.even(s.speed(TOTAL, n))) for n in roles.subjects(s)}
     against = [n for n, change in changes.items() if change == opposite]
     facts["against"] = clause("against", names=against) if against else None
-    facts["sweep"] = clause("the_more", p=s.symbol)
     if s.symbol == "H" and found == "grows" and (sizes := head_sizes(s)) and sizes["good"]:
         facts["good"] = clause("good_heads", d=sizes["good"])
     falls = s.symbol == "N" and shares[1] < SAVES * shares[0]

@@ -266,6 +266,7 @@ def _changes(data: Dataset) -> Observation | None:
         rows[what] = speeds
         ends = speeds.iloc[[0, -1]]
         part = clause("change_mask" if s.is_switch else "change", p=s.symbol, ends=[*ends.x])
+        part["mask"] = roles.mask_of(s) if what == "N" else None
         part |= {"name": name, "experiment": s.name, "at": [*map(int, ends.index)]}
         found.setdefault(moved, []).append(part)
     if not found:

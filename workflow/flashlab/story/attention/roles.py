@@ -64,7 +64,7 @@ def group(s: Sweep, names: Iterable[str], short: bool = False) -> dict[str, Any]
     fused = not any(stores_scores(s.data, name) for name in names)
     says = "who_one" if len(names) == 1 else "who_fused" if fused else "who_others"
     if says == "who_fused" and names != subjects(s):
-        says = "who_some"
+        says = "who_names" if len(names) < 4 else "who_some"
     elif says == "who_fused" and short:
         says = "who_all"
     return clause(says, names=names, count=len(names))
@@ -82,9 +82,11 @@ def span(numbers: Iterable[float]) -> list[float]:
 
 
 def mask_of(s: Sweep) -> dict[str, Any] | None:
-    """The clause that all of an experiment is with the mask, or without it."""
-    masks = {"true" in variant for variant in s.variants}
-    return clause("with_mask" if True in masks else "without_mask") if len(masks) == 1 else None
+    """The clause that all of an experiment is with the mask, or without it, and at which d."""
+    masks, dims = {"true" in variant for variant in s.variants}, {*head_dims(s).values()}
+    at = clause("at_d", d=min(dims)) if len(dims) == 1 else None
+    said = "with_mask" if True in masks else "without_mask"
+    return clause(said, at=at) if len(masks) == 1 else None
 
 
 # Odd runs
@@ -220,9 +222,8 @@ def apart(numbers: Mapping[str, float]) -> str | None:
 
 def by_verdict(speeds: pd.DataFrame) -> dict[str, list[int]]:
     """The values of each verdict."""
-    verdicts = ("faster", "slower", "equal", "undecided")
-    by = {verdict: speeds.index[speeds.verdict == verdict] for verdict in verdicts}
-    return {verdict: [*map(int, at)] for verdict, at in by.items() if len(at)}
+    of = speeds.groupby("verdict", sort=False)
+    return {str(verdict): [*map(int, rows.index)] for verdict, rows in of}
 
 
 def share(s: Sweep, name: str, at: int, variant: str = "") -> float:

@@ -92,12 +92,15 @@ def _told(kind: str, folds: list[Clause], others: int) -> str:
 def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.DataFrame] | None:
     """The speed of an implementation over the baseline along the sweep, and its rows."""
     base = s.data.baseline
-    speeds = roles.even(s.speed(TOTAL, name, base, variant))
+    every = s.speed(TOTAL, name, base, variant)
+    speeds = roles.even(every)
     if speeds.empty:
         return None
     by, ends = roles.by_verdict(speeds), speeds.iloc[[0, -1]]
     facts: Clause = {"p": s.symbol, "base": base, "new": name, "x": roles.span(speeds.x)}
     facts |= {"ends": [*ends.x], "at": [*map(int, ends.index)]}
+    odd = [*map(int, every.index.difference(speeds.index))]
+    facts["left"] = clause("lead_left", p=s.symbol, at=odd) if odd else None
     facts |= {"most": int(str(speeds.x.idxmax())), "least": int(str(speeds.x.idxmin()))}
     if len(speeds) == 1:
         return clause("lead_single", **facts, verdict=next(iter(by))), speeds
@@ -138,7 +141,8 @@ def leaders(s: Sweep) -> Observation | None:
     if len(roles.subjects(s)) < 2 or name is None:
         return None
     led, end = lead_clause(s, name) if roles.has_baseline(s) else None, max(best)
-    near_end = roles.not_slower(s, best[end], end)
+    others = {at: roles.not_slower(s, best[at], at) for at in best}
+    near = [{"names": names, "at": at} for at, names in others.items() if names]
     wins = {n: [at for at in best if best[at] == n] for n in roles.subjects(s)}
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
@@ -146,12 +150,12 @@ def leaders(s: Sweep) -> Observation | None:
     follow = clause("tiers", p=s.symbol, at=last, of=tiers, base=s.data.baseline)
     facts = {
         "wins": clause("wins_some", of=of) if of[1:] else clause("wins_every", **of[0]),
-        "near": clause("near_end", names=near_end, at=end) if near_end else None,
+        "near": clause("near", of=near) if near else None,
         "lead": led and led[0],
         "tiers": follow if tiers else None,
     }
     rows = [s.speed(TOTAL, n).loc[[last]] for tier in tiers for n in tier["names"]]
-    rows += [s.speed(TOTAL, n, best[end]).loc[[end]] for n in near_end]
+    rows += [s.speed(TOTAL, n, best[at]).loc[[at]] for at in others for n in others[at]]
     evidence = s.data.rows(*rows, *([led[1]] if led else []))
     evidence += s.rows(TOTAL, [each["name"] for each in of], best)
     return Observation("leaders", s.name, facts, evidence, "lead" if led else "alone")
