@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from planted.course import memory_of, result_of, row_of, write_rows
+from planted.course import result_of, row_of, write_rows
 from planted.folders import (
     HAPPENINGS,
     KNOWN,
@@ -109,16 +109,6 @@ def test_no_file_becomes_another_run_without_a_question_or_a_remark(
         assert wrong == {}
 
 
-@pytest.mark.parametrize("scheme", ["all sizes", "in the order of the flags"])
-@pytest.mark.parametrize("happening", ["nothing", "missing", "rounded", "gridded", "heads alone"])
-def test_names_that_tell_the_run_leave_nothing_to_ask(
-    tmp_path: Path, scheme: str, happening: str
-) -> None:
-    plant = planted(random.Random(1), happening, scheme)
-    folder = write(tmp_path, plant.documents)
-    assert runs(folder) == {name: plant.truth[name] for name in plant.documents}
-
-
 # A student's sweeps
 
 
@@ -204,19 +194,6 @@ def test_equal_numbers_are_one_measurement(tmp_path: Path) -> None:
     entries, _ = import_plan(write(tmp_path, documents(FILES) | again), KNOWN)
     doubles = [r for e in entries for r in e["remarks"] if r["code"] == "form.double"]
     assert len(entries) == len(doubles) == len(STUDENTS)
-
-
-@pytest.mark.parametrize("workspaces", [2**26, 12345 * 512, 0])  # as on Hopper
-def test_naive_files_show_the_workspaces_of_their_gpu_or_of_a_setting(
-    tmp_path: Path, workspaces: int
-) -> None:
-    files = {f"causal_{SCHEMES['all sizes'](i, one)}": one for i, one in enumerate(STUDENTS)}
-    planted_there = documents(files)
-    for name, one in files.items():
-        if one.implementation == NAIVE:
-            mib = memory_of(NAIVE, one.shape, workspaces)
-            planted_there[name]["peak_memory_usage(MB)"] = mib
-    assert runs(write(tmp_path, planted_there)) == truth(files)
 
 
 def test_flash1_is_left_out_and_said(tmp_path: Path) -> None:

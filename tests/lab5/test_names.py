@@ -25,21 +25,6 @@ def test_a_name_says(name: str, says: str) -> None:
     assert described(words.said_in_name(name)) == says
 
 
-@pytest.mark.parametrize(
-    ("name", "numbers"),
-    [
-        ("head_dim_64/Flash2_32_1024_8_512_true.json", [32, 1024, 8, 512]),
-        ("result_4_128_16_2048_fl2_false.json", [4, 128, 16, 2048]),
-        ("16_bs16_512.json", [16, 512]),
-        ("causal_1/bs8.json", []),
-    ],
-)
-def test_numbers_that_belong_to_no_word_are_kept_in_their_order(
-    name: str, numbers: list[int]
-) -> None:
-    assert words.numbers_in_name(name) == numbers
-
-
 @given(st.text(max_size=80))
 def test_any_name_can_be_read(name: str) -> None:
     assert described(words.said_in_name(name)) is not None
