@@ -130,7 +130,8 @@ class Judge:
 
     def wins(self, f: Facts) -> Iterator[bool]:
         """Who has the lowest total: no other is plainly faster, but odd or near ones."""
-        near, every = (self.o.facts["near"] or {"names": []})["names"], f["says"] == "wins_every"
+        of, every = (self.o.facts["near"] or {"of": []})["of"], f["says"] == "wins_every"
+        near = {name for each in of for name in each["names"]}
         others = [n for n in self.sweep.names if n not in ("Pytorch", "SdpaMath", *near)]
         for each in [f] if every else f["of"]:
             for v in VALUES[self.s] if every else each["at"]:
