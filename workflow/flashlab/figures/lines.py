@@ -80,7 +80,8 @@ class Panel:
     """A panel: a metric, its title, and what stands beside its lines.
 
     Attributes:
-        ratios: what is printed below the values of the sweep; its last character is its sign.
+        ratios: what is printed below the values of the sweep; its last character is its sign, but
+            for a ``?`` of what is undecided.
         guides: by line, what it would be at each value if it grew as the operations.
     """
 
@@ -215,7 +216,7 @@ def _label_places(axes: Axes, along: Along, ratios: Mapping[int, str]) -> None:
     below: Style = {"color": style.GREY, "va": "top"}
     bold: Style = {"color": style.RATIO, "fontweight": "bold", "va": "top"}
     heads = [*((each, below) for each in along.sizes)]
-    heads += [(text[-1], bold) for text in [*ratios.values()][:1]]
+    heads += [(text.rstrip("?")[-1], bold) for text in [*ratios.values()][:1]]
     for row, (text, kept) in enumerate(heads):
         offset = (-_before(along), -3.8 - row * style.LINE_POINTS)
         style.write(axes, text, (0, 0), offset, "axes fraction", ha="right", **kept)
@@ -229,7 +230,8 @@ def _label_places(axes: Axes, along: Along, ratios: Mapping[int, str]) -> None:
         edge = x - half if has_room else edge
         labels.append(label if has_room else "")
         if ratio and has_room:
-            style.write(axes, ratio, (along.places[at], 0), down, coords, ha="center", **bold)
+            look = {**bold, "fontweight": "normal"} if ratio.endswith("?") else bold
+            style.write(axes, ratio, (along.places[at], 0), down, coords, ha="center", **look)
     axes.set_xticks(places, labels[::-1])
     axes.xaxis.set_minor_locator(NullLocator())
 

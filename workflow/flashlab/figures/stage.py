@@ -229,8 +229,8 @@ def _leaders(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> list[str]:
 def _ratios(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> dict[int, str]:
     """How the second of two lines compares, at each value.
 
-    With the baseline: its speed, or its share of the memory; with the first variant: its share of
-    the rate, as a table has what a mask does to times.
+    With the baseline: its speed, with ``?`` where that is undecided, or its share of the memory;
+    with the first variant: its share of the rate, as a table has what a mask does to times.
     """
     lines, names = data.line.unique(), data.implementation.unique()
     if len(lines) != FEW:
@@ -243,8 +243,10 @@ def _ratios(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> dict[int, str]:
         return {}
     (other,) = (name for name in names if name != sweep.data.baseline)
     speeds = sweep.speed(metric.name, other)
+    open_at = {"undecided": "?"}
     return {
-        int(row.Index): f"{times((row.x, row.low, row.high))}×" for row in style.rows_of(speeds)
+        int(row.Index): f"{times((row.x, row.low, row.high))}×{open_at.get(row.verdict, '')}"
+        for row in style.rows_of(speeds)
     }
 
 
