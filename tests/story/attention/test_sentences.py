@@ -122,6 +122,14 @@ def test_nothing_on_time_rests_on_an_odd_run(two: Dataset) -> None:
     assert (notice.name, notice.facts["rest"]["says"]) == ("odd", "odd_left")
 
 
+def test_one_experiment_where_time_decides_nothing_has_an_answer(two: Dataset) -> None:
+    """Nothing is pooled over a single experiment."""
+    speeds = two.speeds[two.speeds.index.get_level_values(0) != ""].assign(verdict="undecided")
+    data = replace(two, speeds=speeds)
+    found = told([o for o in (overall.answer(data),) if o], "attention")
+    assert all("nan" not in text and text for text in map(str, found["answer"].values()))
+
+
 def test_two_values_say_no_rule(two: Dataset) -> None:
     """`The longer, the more` needs three values; a line says what two of them show."""
     data = odd(odd(altered(two, "seq_len", [*map(sure, (2.0, 2.1, 2.2, 3.0))]), 256), 512)

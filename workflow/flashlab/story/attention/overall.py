@@ -133,7 +133,8 @@ def _alone(data: Dataset, name: str, key: str) -> dict[str, Any]:
     """The clause on one pass: at how many settings it is faster, and its speed over all of them."""
     count = int((settings(data, PASSES[key]).verdict == "faster").sum())
     pooled = data.pooled(PASSES[key], name, data.baseline)
-    return clause("alone", kind=key, count=count, x=number(pooled, POOLED, "x"))
+    over = None if pooled.empty else clause("over_all", x=number(pooled, POOLED, "x"))
+    return clause("alone", kind=key, count=count, over=over)
 
 
 def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
