@@ -6,71 +6,39 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pikepdf
 import pytest
-from planted.records import record_of
+from planted.records import experiment_document, record_of
 from snakemake.logging import DefaultFilter, DefaultFormatter
-from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
-from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
+from snakemake_interface_logger_plugins.tests import MockOutputSettings
 
 import snakemake_logger_plugin_flashlab as plugin
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import implementations_of
 from flashlab.checking.shapes import is_shape
 from flashlab.plan import call as calls
-from flashlab.plan.datasets import Entry
-from flashlab.plan.experiments import Experiment
-from flashlab.plan.plan_files import RECORDS
-from flashlab.plan.runs import Planned
-from flashlab.plan.views import views_of
-from flashlab.records import Measurement, write_record
+from flashlab.plan.plan_files import EXPERIMENTS, RECORDS, TITLES
+from flashlab.records import write_record
 from flashlab.runs import Run
 from flashlab.terminal import lines as words
 from flashlab.terminal.lines import ADVICE, LONGEST_LINE, MEASURE, STAGES, UNPLANNED, UP_TO_DATE
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with nothing in it; the handling of interrupts is restored after a test."""
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-class TestInterface(TestLogHandlerBase):
-    __test__ = True
-
-    def get_log_handler_cls(self) -> type[LogHandlerBase]:
-        return plugin.LogHandler
-
-    def get_log_handler_settings(self) -> Any:
-        return None
+RUNS = [
+    attention_run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
+    for seq_len in (128, 1024)
+    for implementation in ("Pytorch", "Flash2")
+]
+HOME = "results/local"
 
 
-def handler(**settings: Any) -> plugin.LogHandler:
-    common = MockOutputSettings()
-    vars(common).update(settings)
-    made = plugin.LogHandler(common, None)
-    made.addFilter(DefaultFilter(set(), False, common.verbose, False, False))
-    made.setFormatter(DefaultFormatter(set(), False))
-    assert made.writes_to_stream != settings.get("verbose", False)
-    return made
-
-
-def tell(to: plugin.LogHandler, message: str = "", **told: Any) -> None:
-    record = logging.LogRecord(
-        "snakemake", told.pop("level", logging.INFO), "", 0, message, (), None
-    )
-    vars(record).update(told)
-    to.handle(record)
+def failed(message: str) -> dict[str, Any]:
+    told = {"event": LogEvent.ERROR, "exception": "X", "level": logging.ERROR}
+    return {**told, "message": message}
 
 
 def job(number: int, rule: str, *output: str, title: str = "", log: str = "") -> dict[str, Any]:
@@ -78,100 +46,93 @@ def job(number: int, rule: str, *output: str, title: str = "", log: str = "") ->
     return {**said, "event": LogEvent.JOB_INFO, "output": output, "log": [log] if log else []}
 
 
-def run_of(implementation: str, seq_len: int) -> Run:
-    return attention_run(implementation, Shape(16, seq_len, 32, 2048, False), "float32", "cpu")
-
-
-RUNS = [run_of(name, n) for n in (128, 1024) for name in ("Pytorch", "Flash2")]
-
-
 class Lab:
     """A folder with the plan of four runs, the lines of a call, and a clock wound by hand."""
 
-    def __init__(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-        dataset: str = "local",
-        processes: int = 1,
-    ) -> None:
-        self.capsys, self.home = capsys, f"results/{dataset}"
-        self.seconds, self.claimed = 0.0, False
+    def __init__(self, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys, self.seconds, self.claimed = capsys, 0.0, False
+        patch.setattr(sys, "excepthook", sys.excepthook)  # which a handler changes
+        patch.setattr(words, "monotonic", lambda: self.seconds)
+        patch.setattr(words, "is_claimed", lambda device: self.claimed and device == "cpu")
+        patch.setattr(calls, "begun", None)
+        self.plan()
+
+    def plan(self, processes: int = 1, **views: Any) -> None:
+        """Have calls plan the runs in so many processes, and these views."""
+        files = {run: [{"path": self.path(run, i)} for i in range(processes)] for run in RUNS}
         planned = [
-            {
-                **{"run": run.to_json(), "path": self.path(run)},
-                "replicates": [{"path": self.path(run, i)} for i in range(1, processes)],
-            }
-            for run in RUNS
+            {"run": run.to_json(), **first, "replicates": others}
+            for run, (first, *others) in files.items()
         ]
-        records = {"experiments": {"summary": planned}}
-        self.views: dict[str, Any] = {f"{self.home}/{RECORDS}": records}
-        self.plan = replace(UNPLANNED, dataset=dataset, home=self.home, views=self.views)
-        monkeypatch.setattr(words, "monotonic", lambda: self.seconds)
-        monkeypatch.setattr(words, "is_claimed", lambda device: self.claimed and device == "cpu")
-        self.begin_with = partial(monkeypatch.setattr, calls, "begun")
+        views |= {RECORDS: {"experiments": {"summary": planned}}}
+        at_home = {f"{HOME}/{name}": view for name, view in views.items()}
+        calls.begun = replace(UNPLANNED, home=HOME, views=at_home)
 
     def path(self, run: Run, process: int = 0) -> str:
-        return f"{self.home}/records/{run.slug}-{process}123456789ab.json"
+        return f"{HOME}/records/{run.slug}-{process}123456789ab.json"
 
-    def call(self, dry_run: bool = False, **counts: int) -> None:
-        self.begin_with(self.plan)
-        self.handler = handler(dryrun=dry_run)
-        said = "snakemake --cores 1 report/lab5.pdf"
-        self.said(event=LogEvent.WORKFLOW_STARTED, cmd=said)
+    def begin(self, **settings: Any) -> None:
+        """Begin a call of Snakemake with these settings of its output."""
+        common = MockOutputSettings()
+        vars(common).update(settings)
+        self.handler = plugin.LogHandler(common, None)
+        self.handler.addFilter(DefaultFilter(set(), False, common.verbose, False, False))
+        self.handler.setFormatter(DefaultFormatter(set(), False))
+        assert self.handler.writes_to_stream != common.verbose
+
+    def call(self, **counts: int) -> None:
+        """Begin one that makes the report with so many jobs of each rule."""
+        self.begin()
+        self.said(event=LogEvent.WORKFLOW_STARTED, cmd="snakemake --cores 1 report/lab5.pdf")
         self.said(event=LogEvent.RUN_INFO, stats={**counts, "total": sum(counts.values())})
+
+    def tell(self, message: str = "", level: int = logging.INFO, **told: Any) -> None:
+        record = logging.LogRecord("snakemake", level, "", 0, message, (), None)
+        vars(record).update(told)
+        self.handler.handle(record)
 
     def said(self, message: str = "", **told: Any) -> list[str]:
         """The lines about an event."""
-        tell(self.handler, message, **told)
+        self.tell(message, **told)
         return self.capsys.readouterr().err.splitlines()
 
-    def done(self, number: int) -> list[str]:
-        return self.said(event=LogEvent.JOB_FINISHED, job_id=number)
+    def does(self, *of: Any, **told: Any) -> list[str]:
+        """The lines about a job, which takes ten seconds."""
+        lines = self.said(**job(*of, **told))
+        self.seconds += 10
+        return [*lines, *self.said(event=LogEvent.JOB_FINISHED, job_id=of[0])]
 
     def ends(self) -> list[str]:
         """The summary."""
         self.handler.close()
         return self.capsys.readouterr().err.splitlines()
 
-    def job(self, run: Run, process: int = 0) -> dict[str, Any]:
-        number, title = RUNS.index(run) + 50 * process, f"Measuring {run.slug}"
-        return job(number, MEASURE, self.path(run, process), title=title)
+    def of(self, run: Run, process: int = 0) -> tuple[int, str, str]:
+        """The job that measures a run."""
+        return RUNS.index(run) + 50 * process, MEASURE, self.path(run, process)
 
     def record(self, run: Run, status: str = "ok", process: int = 0, **inner: Any) -> None:
-        document = record_of(run, status, sources={"process": process}, **inner)
-        write_record(Path(self.path(run, process)), document)
+        record = record_of(run, status, sources={"process": process}, **inner)
+        write_record(Path(self.path(run, process)), record)
 
-    def measure(self, run: Run, *told: str, process: int = 0, **inner: Any) -> list[str]:
-        """The lines about a job that takes ten seconds."""
-        begun = self.job(run, process)
-        lines = self.said(**begun)
-        self.seconds += 10
-        self.record(run, *told, process=process, **inner)
-        return [*lines, *self.done(begun["jobid"])]
+    def measure(self, run: Run, *status: str, process: int = 0, **inner: Any) -> list[str]:
+        """The lines about it, once it has written this record."""
+        self.record(run, *status, process=process, **inner)
+        return self.does(*self.of(run, process))
 
-    def report(self, pages: int = 3) -> list[str]:
+    def report(self) -> list[str]:
         """The lines about the job that makes the PDF, and the summary."""
         Path("report").mkdir(exist_ok=True)
         with pikepdf.new() as pdf:
-            for _ in range(pages):
-                pdf.add_blank_page()
+            pdf.add_blank_page()
             pdf.save("report/lab5.pdf")
-        self.said(**job(99, "report", "report/lab5.pdf", title="Rendering the report"))
-        return [*self.done(99), *self.ends()]
-
-
-Planted = Callable[..., Lab]
+        return [*self.does(99, "report", "report/lab5.pdf"), *self.ends()]
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Planted:
-    return partial(Lab, monkeypatch, capsys)
-
-
-@pytest.fixture
-def lab(planted: Planted) -> Lab:
-    return planted()
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lab:
+    monkeypatch.chdir(tmp_path)
+    return Lab(monkeypatch, capsys)
 
 
 def test_a_call_is_a_line_for_each_run_and_stage_and_a_summary(lab: Lab) -> None:
@@ -181,17 +142,14 @@ def test_a_call_is_a_line_for_each_run_and_stage_and_a_summary(lab: Lab) -> None
     lab.call(measure=3, tables=2, freeze=1, report=1)
     lines = lab.measure(RUNS[0])
     times = {"forward": (0.0071,) * 12, "backward": (0.0189,) * 12}
-    lines += lab.measure(RUNS[1], **times, peak=1288.0)
-    lines += lab.measure(RUNS[2])
+    lines += lab.measure(RUNS[1], **times, peak=1288.0) + lab.measure(RUNS[2])
     for number, rule in enumerate(("tables", "tables", "freeze"), 10):
-        lines += lab.said(**job(number, rule, "x", log="freeze.log"))
-        lines += lab.done(number)
-    said = "\n".join([*lines, *lab.report(pages=1)])
-    sizes = "B batch size, N sequence length, H number of heads, E embedding dimension."
+        lines += lab.does(number, rule, "x", log="freeze.log")
+    said = "\n".join([*lines, *lab.report()])
     assert said.startswith(
-        f"""
+        """
 Measuring 3 runs on the CPU in float32; 1 of 4 are measured already.
-{sizes}
+B batch size, N sequence length, H number of heads, E embedding dimension.
 
 run   left                                      forward    backward peak memory
 1/3        Pytorch B16 N128  H32 E2048 full     1.00 ms     2.50 ms    10.0 MiB
@@ -211,25 +169,15 @@ report/lab5.pdf (1 page) shows this machine's records.
 
 
 def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
-    """Pytorch takes 1 + 2 ms and Flash2 half of that, at N 128; of N 1024 one run is there."""
-    names = ("Pytorch", "Flash2")
-    experiments = [
-        Experiment("summary", names, tuple(RUNS[:2])),
-        Experiment("seq_len", names, tuple(RUNS), {"en": "Sequence length"}, sweep="seq_len"),
-    ]
-    planned = Planned({run: [Entry(run, {}, Path(lab.path(run)), None)] for run in RUNS})
-    config = {
-        **{"languages": ["en"], "anonymous": False, "baseline": "Pytorch", "counted": []},
-        **{"summary": {"implementations": names}, "experiments": []},
-    }
-    kernels, home = implementations_of(ATTENTION), Path("results", "local")
-    lab.views |= views_of(ATTENTION, kernels, config, home, experiments, planned)
-    said = list[list[str]]()
+    """Flash2 takes half of Pytorch's time at N 128; of N 1024 one run is there."""
+    view = experiment_document("attention", ("Pytorch", "Flash2"))
+    view["runs"] = [run.to_json() for run in RUNS]
+    of_all = {"seq_len": view, "summary": {**view, "name": "summary", "sweep": None}}
+    lab.plan(**{EXPERIMENTS: of_all, TITLES: {"seq_len": {"en": "Sequence length"}}})
     lab.call(measure=4)
-    for run, factor in zip(RUNS, (1.0, 0.5, 1.0, 0.5), strict=True):
-        times = {"forward_time": factor, "backward_time": 2 * factor, "peak_memory": 1.0}
-        metrics = {name: Measurement(value, stopped="count") for name, value in times.items()}
-        said.append(lab.measure(run, metrics=metrics))
+    said, fast = list[list[str]](), {"forward": (0.0005,) * 12, "backward": (0.00125,) * 12}
+    for run in RUNS:
+        said.append(lab.measure(run, **(fast if run.implementation == "Flash2" else {})))
         lab.seconds += 15
     assert said[2][-2:] == [
         "So far, from one process of each run, the speed as a multiple of Pytorch's (total time):",
@@ -238,26 +186,11 @@ def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
     assert not any("So far" in line for i in (0, 1, 3) for line in said[i])
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "end"),
-    [
-        ("oom", "\n no memory\x1b[2J for this\nmore", "no memory [2J for this"),
-        ("error", "x" * 20_000, "x" * (LONGEST_LINE - 1) + "…"),
-    ],
-)
-def test_a_run_that_failed_says_why_in_the_first_line_of_its_message(
-    lab: Lab, status: str, message: str, end: str
-) -> None:
-    lab.call(measure=1)
-    assert lab.measure(RUNS[0], status, message=message)[-1].endswith(f"full {status}: {end}")
-
-
 def test_a_call_that_waits_for_the_device_says_so_once(lab: Lab) -> None:
-    lab.claimed, waiting = True, ["Waiting: another measurement runs on the device."]
+    lab.claimed, waiting = True, "Waiting: another measurement runs on the device."
     lab.call(ceilings=1, measure=2)
-    assert lab.said(**job(9, "ceilings", "x")) == waiting
-    lab.done(9)
-    assert waiting[0] not in lab.measure(RUNS[0])
+    assert lab.does(9, "ceilings", "x")[0] == waiting
+    assert waiting not in lab.measure(RUNS[0])
     lab.claimed = False
     lab.call(ceilings=1)
     assert lab.said(**job(9, "ceilings", "x")) == []
@@ -268,33 +201,34 @@ def test_nothing_is_estimated_from_the_first_run_which_imports_torch(
 ) -> None:
     """A terminal shows below the lines what is done."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
+    for name, value in {"COLUMNS": "200", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
 
-    def begun(**told: Any) -> str:
-        return lab.said(**told)[-1].removeprefix("\x1b[K")
+    def begun(*of: Any, title: str = "") -> str:
+        return lab.said(**job(*of, title=title))[-1].removeprefix("\x1b[K")
 
     lab.call(measure=4, verify=1)
     lab.measure(RUNS[0])
-    assert begun(**lab.job(RUNS[1])) == "1/5 steps Measuring Flash2 B16 N128 H32 E2048 full"
+    assert begun(*lab.of(RUNS[1])) == "1/5 steps Measuring Flash2 B16 N128 H32 E2048 full"
     lab.measure(RUNS[1])
     named = "2/5 steps Measuring Pytorch B16 N1024 H32 E2048 full"
-    assert begun(**lab.job(RUNS[2])) == f"{named}, about 20 s of measuring left"
-    assert begun(**job(9, "verify", "x", title="Verifying")) == ""  # it writes there itself
+    assert begun(*lab.of(RUNS[2])) == f"{named}, about 20 s of measuring left"
+    assert begun(9, "verify", "x", title="Verifying") == ""  # it writes there itself
 
 
-def test_the_summary_names_each_run_that_is_not_ok_and_what_to_do(lab: Lab) -> None:
-    lab.record(RUNS[0], "oom", message="out of memory")
+def test_each_run_that_is_not_ok_is_named_with_its_first_line_and_what_to_do(lab: Lab) -> None:
+    lab.record(RUNS[0], "oom", message="\n no memory\x1b[2J for this\nmore")
     lab.record(RUNS[1])
-    lab.record(RUNS[2], "unsupported", message="no such size")
+    lab.record(RUNS[2], "unsupported", message="x" * 20_000)
     lab.call(measure=1, report=1)
-    lab.measure(RUNS[3], "error", message="RuntimeError: it broke")
+    (*_, line) = lab.measure(RUNS[3], "error", message="RuntimeError: it broke")
+    assert line.endswith(" full error: RuntimeError: it broke")
     assert "\n".join(lab.ends()) == (
-        """
+        f"""
 4 runs: 1 ok, 3 not (1 oom, 1 unsupported, 1 error).
-  Pytorch B16 N128  H32 E2048 full  oom          out of memory
-  Pytorch B16 N1024 H32 E2048 full  unsupported  no such size
+  Pytorch B16 N128  H32 E2048 full  oom          no memory [2J for this
+  Pytorch B16 N1024 H32 E2048 full  unsupported  {"x" * (LONGEST_LINE - 1)}…
   Flash2  B16 N1024 H32 E2048 full  error        RuntimeError: it broke
 The report shows them as what they are.
   their logs:        results/local/logs/measure/
@@ -304,7 +238,7 @@ The report shows them as what they are.
     for run in RUNS:
         lab.record(run, "incorrect")
     lab.call()
-    lab.said("Nothing to be done (all requested files are present and up to date).")
+    lab.said(NOTHING)
     lines = lab.ends()
     assert lines[1:3] == [UP_TO_DATE, "4 runs: 0 ok, 4 not (4 incorrect)."]
     assert lines[-1].endswith("./run report --again Pytorch Flash2")
@@ -321,25 +255,12 @@ def test_a_failed_job_is_named_with_the_end_of_its_log_and_the_old_report(lab: L
         told = job(number, "tables", "x", title=title, log="tables.log")
         lab.said(**told)
         assert lab.said(**{**told, "event": LogEvent.JOB_ERROR}) == [f"{title}: failed"]
-    said = lab.ends()
-    assert said[:4] == ["", "2 jobs failed:", "  Tabulating seq_len", "    tables.log ends:"]
-    assert said[4:16] == [f"      | {line}" for line in [*lines[-11:], "error: no space left"]]
-    assert said[16:20] == [
+    assert lab.ends() == [
+        *("", "2 jobs failed:", "  Tabulating seq_len", "    tables.log ends:"),
+        *(f"      | {line}" for line in [*lines[-11:], "error: no space left"]),
         *("  Tabulating causal", "    tables.log ends in the same lines", ""),
-        "report/lab5.pdf is still the old report, made on 1970-01-01 00:00.",
+        *("report/lab5.pdf is still the old report, made on 1970-01-01 00:00.", *ADVICE),
     ]
-    assert said[20:] == [*ADVICE]
-
-
-def test_an_interrupted_call_says_what_is_kept_in_one_line(lab: Lab) -> None:
-    lab.call(measure=4)
-    lab.measure(RUNS[0])
-    begun = lab.job(RUNS[1])
-    lab.said(**begun)
-    lab.said("Terminating processes on user request, this might take some time.")
-    assert lab.said(**{**begun, "event": LogEvent.JOB_ERROR}) == []
-    said = "Interrupted: 1 of 4 runs is measured and kept; the same call goes on from there."
-    assert lab.ends() == ["", said]
 
 
 def test_an_error_outside_any_job_is_not_followed_by_a_success(lab: Lab) -> None:
@@ -349,7 +270,7 @@ def test_an_error_outside_any_job_is_not_followed_by_a_success(lab: Lab) -> None
     assert "4 runs: all ok." in lab.report()
     lab.call(report=1)
     lab.said(**job(99, "report", "report/lab5.pdf"))
-    assert lab.said("no", level=logging.ERROR, **ERROR) == ["no"]
+    assert lab.said(**failed("no")) == ["no"]
     said = "\n".join(lab.ends())
     assert "old report" in said and "all ok" not in said
 
@@ -365,10 +286,11 @@ def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
     ("status", "summary"), [("ok", "all ok"), ("error", "3 ok, 1 not (1 error)")]
 )
 def test_each_process_is_a_line_and_a_run_is_ok_if_all_of_its_processes_are(
-    planted: Planted, status: str, summary: str
+    lab: Lab, status: str, summary: str
 ) -> None:
-    lab, lines = planted(processes=2), list[str]()
+    lab.plan(processes=2)
     lab.call(measure=8)
+    lines = list[str]()
     for run in RUNS:
         lines += lab.measure(run)
         lines += lab.measure(run, status if run == RUNS[2] else "ok", process=1)
@@ -387,58 +309,47 @@ def test_runs_are_columns_with_blanks_where_one_has_a_default() -> None:
     assert is_shape(",".join(shared.words)), "so that ./run check can be told it"
 
 
-Told = tuple[str, dict[str, Any]]
-ERROR = {"event": LogEvent.ERROR, "exception": "X"}
-STARTED: Told = ("", {"event": LogEvent.WORKFLOW_STARTED, "cmd": "snakemake"})
-NOTHING: Told = ("Nothing to be done (all requested files are present and up to date).", {})
-TERMINATED: Told = ("Will exit after finishing currently running jobs (scheduler).", {})
-KEPT = "\nInterrupted. What is finished is kept; the same call goes on from there.\n"
-NOT_MADE = "This was a dry run: nothing was measured or made.\n"
-
-
-def failed(text: str) -> Told:
-    return text, {"level": logging.ERROR, **ERROR}
+NOTHING = "Nothing to be done (all requested files are present and up to date)."
+STARTED = {"event": LogEvent.WORKFLOW_STARTED, "cmd": "snakemake"}
+WARNED = {"message": "A disk", "level": logging.WARNING}
+ENDING = "Will exit after finishing currently running jobs (scheduler)."
+KEPT = "Interrupted. What is finished is kept; the same call goes on from there."
+DRY = {"dryrun": True, "stdout": True}
+NOT_MADE = "This was a dry run: nothing was measured or made."
+REFUSAL = """WorkflowError in file "common.smk", line 47:
+Not usable:
+  bogus: unknown
+  File "common.smk", line 47, in <module>
+  File "x", line 1, in f"""
+STOPPED = "WorkflowError:\nAt least one job did not complete successfully."
 
 
 @pytest.mark.parametrize(
-    ("events", "settings", "out", "err"),
+    ("events", "settings", "shown"),
     [
         (
-            [
-                ("Config file config/config.yaml is extended by additional config.", {}),
-                failed(
-                    'WorkflowError in file "common.smk", line 47:\nNot usable:\n  bogus: unknown\n'
-                    '  File "common.smk", line 47, in <module>\n  File "x", line 1, in f'
-                ),
-            ],
-            *({}, "", "error: Not usable:\n  bogus: unknown\n"),
+            ["Config file x is extended.", failed(REFUSAL)],
+            {},
+            "error: Not usable:\n  bogus: unknown",
         ),
-        (
-            [STARTED, ("Waiting for a disk", {"level": logging.WARNING}), failed("Half:\nof it")],
-            *({}, "", "Waiting for a disk\nHalf:\nof it\n"),
-        ),
-        (
-            [STARTED, TERMINATED, TERMINATED, failed("WorkflowError:\nAt least one job did not")],
-            *({}, "", f"{TERMINATED[0]}\n{KEPT}"),
-        ),
+        ([STARTED, WARNED, failed("Half:\nof it")], {}, "A disk\nHalf:\nof it"),
+        ([STARTED, ENDING, ENDING, failed(STOPPED)], {}, f"{ENDING}\n\n{KEPT}"),
         # A dry run goes where Snakemake writes it; what only names other files is no job.
-        ([STARTED, NOTHING], {"dryrun": True, "stdout": True}, f"{UP_TO_DATE}\n", ""),
+        ([STARTED, NOTHING], DRY, UP_TO_DATE),
         (
-            [STARTED, ("", job(0, "tables", "runs.csv")), ("", job(1, "report_target"))],
-            *({"dryrun": True, "stdout": True}, f"Would make:\n  Tables\n{NOT_MADE}", ""),
+            [STARTED, job(0, "tables", "runs.csv"), job(1, "report_target")],
+            *(DRY, f"Would make:\n  Tables\n{NOT_MADE}"),
         ),
-        ([("Unlocked working directory.", {})], {"verbose": True}, "", ""),
+        (["Unlocked working directory."], {"verbose": True}, ""),
     ],
 )
 def test_what_snakemake_says_is_shown_once_and_nothing_that_matters_is_lost(
-    capsys: pytest.CaptureFixture[str],
-    events: list[Told],
-    settings: dict[str, Any],
-    out: str,
-    err: str,
+    lab: Lab, events: list[Any], settings: dict[str, Any], shown: str
 ) -> None:
-    to = handler(**settings)
-    for message, told in events:
-        tell(to, message, **told)
-    to.close()
-    assert capsys.readouterr() == (out, err)
+    lab.begin(**settings)
+    for told in events:
+        lab.tell(**(told if isinstance(told, dict) else {"message": told}))
+    lab.handler.close()
+    said = lab.capsys.readouterr()
+    assert (said.out if settings == DRY else said.err).rstrip("\n") == shown
+    assert "" in said
