@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +13,32 @@ import pytest
 import yaml
 from planted.course import result_of, write_results
 from planted.project import ROOT
+from planted.records import record_of
 
+from flashlab import machine, nsight
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError, Layer
+from flashlab.files import write_json
 from flashlab.plan.datasets import Dataset, DatasetError, Entry
 from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.plan.experiments import Experiment, experiments_of, runs_of
 from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
 from flashlab.plan.plan_files import EXPERIMENTS, Plan
-from flashlab.plan.runs import Planned, plan_recorded
+from flashlab.plan.runs import Namer, Planned, blocks_of, broken_blocks, orders_of, plan_recorded
+from flashlab.records import write_record
 from flashlab.runs import Run
 
 CONFIG = ROOT / "config" / "config.yaml"
-RUN = attention_run("Flash2", Shape(1, 128, 8, 512, False), "float16", "cuda")
+SWEEPS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 Config = dict[str, Any]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture
-def config() -> Config:
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """The default configuration for a CPU, in a folder with nothing in it."""
+    monkeypatch.chdir(tmp_path)
     return {**yaml.safe_load(CONFIG.read_text(encoding="utf-8")), "device": "cpu"}
 
 
@@ -46,8 +47,9 @@ def planned(config: Config, **call: Any) -> Plan:
     return make(Layer(str(CONFIG), config), [Layer("--config", call)])
 
 
-def resolved(config: Config) -> Config:
-    return dict(planned(config).config)
+def timed(plan: Plan) -> dict[str, int]:
+    """The processes of the records that are no counters."""
+    return {n: order["process"] for n, order in plan.orders.items() if n not in plan.counters}
 
 
 # Which runs
@@ -55,23 +57,22 @@ def resolved(config: Config) -> Config:
 
 def test_the_default_configuration_is_the_labs_list(config: Config) -> None:
     """On CUDA; on a CPU 32 runs, each in three processes, and of each end's counters."""
-    runs = {*runs_of(experiments_of(resolved(config), ATTENTION, ("float16", "cuda")))}
+    on_cpu = planned(config)
+    runs = {*runs_of(experiments_of({**on_cpu.config}, ATTENTION, ("float16", "cuda")))}
     expected = {Shape(16, n, 32, 2048, c) for n in (128, 256, 512, 1024) for c in (False, True)}
     expected |= {Shape(b, 512, 32, 2048, True) for b in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, h, 2048, True) for h in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, 32, e, True) for e in (512, 1024, 2048, 4096)}
     assert {Shape.of(run) for run in runs} == expected
     assert (len(expected), len(runs)) == (17, 34)
-    on_cpu = planned(config)
-    timed = on_cpu.orders.keys() - {*on_cpu.counters}
-    assert (len(timed), len(on_cpu.counters)) == (3 * 32, 20)
+    assert (len(timed(on_cpu)), len(on_cpu.counters)) == (3 * 32, 20)
     assert {*on_cpu.records} == on_cpu.orders.keys()
 
 
 def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
     preview, whole = planned(config, quick=True), planned(config)
     assert preview.orders.keys() < whole.orders.keys() and not preview.counters
-    assert {order["process"] for order in preview.orders.values()} == {0}
+    assert {*timed(preview).values()} == {0}
     for name in preview.experiments.keys() - {"summary"}:
         view = preview.view(EXPERIMENTS)[name]
         assert len({run[view["sweep"]] for run in view["runs"]}) == 2
@@ -92,49 +93,47 @@ def test_lists_beside_the_sweep_go_with_it_and_sizes_of_heads_follow(
 ) -> None:
     block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
     config["experiments"][0] |= {"sweep": "head_dim", "cuda": block, "cpu": block}
-    (_, swept, *_) = experiments_of(resolved(config), ATTENTION, ("float32", "cpu"))
+    resolved = {**planned(config).config}
+    (_, swept, *_) = experiments_of(resolved, ATTENTION, ("float32", "cpu"))
     assert swept.sweep == "head_dim"
     assert [Shape.of(run) for run in swept.runs[::2]] == [Shape(8, *s, False) for s in expected]
 
 
 def test_further_processes_of_a_run_have_records_of_their_own(config: Config) -> None:
-    three = planned({**config, "replicates": {"cuda": 9, "cpu": 3}})
-    timed = three.orders.keys() - {*three.counters}
-    processes = [three.orders[name]["process"] for name in timed]
-    assert {p: processes.count(p) for p in range(3)} == {0: 32, 1: 32, 2: 32}
-    assert all(("-process2-" in name) == (three.orders[name]["process"] == 2) for name in timed)
+    three = planned(config, replicates={"cuda": 9, "cpu": 3})
+    processes = timed(three)
+    assert sorted(processes.values()) == sorted([0, 1, 2] * 32)
+    assert all(("-process2-" in name) == (number == 2) for name, number in processes.items())
     for count in (1, 2, 5):  # how many there are decides no name
-        other = planned({**config, "replicates": count})
+        other = planned(config, replicates=count).orders
         both = {name: o for name, o in three.orders.items() if o["process"] < count}
-        assert other.orders.keys() >= both.keys() and (count > 2 or len(other.orders) == len(both))
+        assert other.keys() >= both.keys() and (count > 2 or len(other) == len(both))
 
 
 # What a change of the configuration changes: files of the plan, and so jobs (the first test of
 # test_pipeline_reruns.py), and no name of a record
 
 
-def of_first(**keys: Any) -> Callable[[Config], Any]:
-    return lambda config: config["experiments"][0].update(keys)
+def with_first(**keys: Any) -> Config:
+    """The experiments, the first of which has these keys."""
+    return {"experiments": [{"use": SWEEPS[0], **keys}, *SWEEPS[1:]]}
 
 
-NAMES = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
-CHANGES: dict[str, tuple[Callable[[Config], Any], str]] = {
-    "more time": (lambda c: c.update(measure={"timeout_s": 600}), "config.json"),
-    "the author": (lambda c: c.update(author={"name": "x"}), "config.json"),
-    "processes on GPUs": (lambda c: c.update(replicates={"cuda": 9, "cpu": 3}), ""),
-    "processes": (lambda c: c.update(replicates=2), "records.json"),
-    "measured again": (lambda c: c.update(again="all"), ""),
-    "the baseline": (lambda c: c.update(baseline="Flash2"), "config.json experiments.json"),
-    "a language": (lambda c: c.update(languages=["en"]), "config.json languages.json"),
-    "a title": (of_first(title={"zh_TW": "x", "en": "y"}), "config.json titles.json"),
-    "figures": (of_first(figures=["rate"]), "config.json figures.json"),
+CHANGES: dict[str, tuple[Config, str]] = {
+    "more time": ({"measure": {"timeout_s": 600}}, "config"),
+    "the author": ({"author": {"name": "x"}}, "config"),
+    "processes on GPUs": ({"replicates": {"cuda": 9, "cpu": 3}}, ""),
+    "processes": ({"replicates": 2}, "records"),
+    "measured again": ({"again": "all"}, ""),
+    "the baseline": ({"baseline": "Flash2"}, "config experiments"),
+    "a language": ({"languages": ["en"]}, "config languages"),
+    "a title": (with_first(title={"zh_TW": "x", "en": "y"}), "config titles"),
+    "figures": (with_first(figures=["rate"]), "config figures"),
     "the order of implementations": (
-        of_first(implementations=["Flash2", "Pytorch"]),
-        "config.json experiments.json figures.json",
+        *(with_first(implementations=["Flash2", "Pytorch"]), "config experiments figures"),
     ),
     "an experiment less": (
-        lambda c: c["experiments"].pop(),
-        "config.json experiments.json figures.json records.json titles.json",
+        *({"experiments": [*SWEEPS[:-1]]}, "config experiments figures records titles"),
     ),
 }
 
@@ -144,13 +143,10 @@ def test_a_change_reaches_the_files_of_the_plan_that_it_touches_and_no_records_n
     config: Config, what: str
 ) -> None:
     change, files = CHANGES[what]
-    before = planned(config)
-    change(config)
-    after = planned(config)
+    before, after = planned(config), planned(config, **change)
     one, other = before.views, after.views
     differing = {name for name in one.keys() | other if one.get(name) != other.get(name)}
-    changed = {name.removeprefix("results/local/plan/") for name in differing}
-    assert changed == {*files.split()}
+    assert differing == {f"results/local/plan/{name}.json" for name in files.split()}
     assert after.orders.keys() <= before.orders.keys()
 
 
@@ -167,6 +163,122 @@ def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_al
     assert ceilings.as_posix() in planned(config, again="all").redo
 
 
+# Which counters are read: where, of which runs, and what is kept of that decision
+
+
+@pytest.fixture
+def on_gpu(config: Config, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
+    """Plans a call on a GPU, perhaps with Nsight Compute; its decision is kept."""
+    monkeypatch.setattr(machine, "detect_device", lambda device: device)
+    monkeypatch.setattr(machine, "device_name", lambda _: "H200")
+
+    def call(ncu: str | None = "2025.3", device: str = "cuda", **keys: Any) -> Plan:
+        monkeypatch.setattr(nsight, "version", lambda: ncu)
+        plan = planned(config, device=device, **keys)
+        for path in plan.views.keys() & {"results/local/plan/counters.json"}:
+            write_json(Path(path), plan.views[path])
+        return plan
+
+    return call
+
+
+def test_the_ends_of_each_sweep_are_counted_where_nsight_compute_is(
+    on_gpu: Callable[..., Plan],
+) -> None:
+    def counted(**of: Any) -> set[str]:
+        return {Path(path).name for path in on_gpu(**of).counters}
+
+    assert counted(ncu=None) == set() == counted(counters="no")
+    assert {*on_gpu().counters} <= on_gpu().orders.keys()
+    full = (n for n in counted() if n.startswith("counters-flash2-b16-") and "-full-" in n)
+    assert {name.split("-n")[1].split("-")[0] for name in full} == {"128", "1024"}
+    # The name follows Nsight Compute's version, but not the timing.
+    assert counted(measure={"protocol": "lab5"}) == counted()
+    assert counted(ncu="2026.1").isdisjoint(counted())
+    assert counted(ncu=None, device="cpu"), "PyTorch's profiler needs nothing installed"
+
+
+def test_without_nsight_compute_what_was_read_stays_and_no_more_is_read(
+    on_gpu: Callable[..., Plan],
+) -> None:
+    with pytest.raises(DatasetError, match=r"counters: yes needs .* but ncu is not on PATH"):
+        on_gpu(counters="yes", ncu=None)
+    first, second, *_ = on_gpu().counters
+    Path(first).parent.mkdir(parents=True)
+    Path(first).touch()
+    assert on_gpu(ncu=None).counters == [first]
+    assert second in on_gpu().counters
+
+
+# Blocks: what is compared is measured one after the other, on one card
+
+NAMES = ("Flash2", "Pytorch", "SdpaMath", "Flex")
+RUNS = [
+    attention_run(name, Shape(1, seq_len, 8, 512, False), "float32", "cpu")
+    for seq_len in (128, 256, 512)
+    for name in NAMES
+]
+
+
+def in_processes(count: int, folder: Path = Path()) -> Planned:
+    """The runs, each in so many processes."""
+    return Planned(
+        {r: [Entry(r, {}, folder / f"{r.slug}-{i}.json", None, i) for i in range(count)]
+         for r in RUNS}
+    )  # fmt: skip
+
+
+def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_number() -> None:
+    there = in_processes(4)
+    blocks = blocks_of(there)
+    assert len(blocks) == 3 * 4
+    for block in blocks:
+        assert sorted(entry.run.implementation for entry in block) == sorted(NAMES)
+        assert len({(entry.run["seq_len"], entry.process) for entry in block}) == 1
+    processes = [block[0].process for block in blocks]
+    assert processes == sorted(processes), "the first processes of all runs come first"
+    assert len({block[0].run.implementation for block in blocks}) > 1
+    backwards = blocks_of(Planned(dict(reversed(there.processes.items()))))
+    paths, again = (
+        {tuple(e.path for e in block) for block in each} for each in (blocks, backwards)
+    )
+    assert paths == again, "the order is the same whatever the order of the plan"
+
+
+@pytest.mark.parametrize("cards", [2, 3])
+def test_cards_have_as_many_blocks_each_and_not_all_of_one_shape(cards: int) -> None:
+    orders = orders_of(in_processes(4), Namer(ATTENTION, {}, Path(), "H200")).values()
+    firsts = [order for order in orders if order["run"]["implementation"] == NAMES[0]]
+    counts = [[o["card"] % cards for o in firsts].count(card) for card in range(cards)]
+    assert max(counts) - min(counts) <= 1
+    assert len({o["card"] % cards for o in firsts if o["run"]["seq_len"] == 512}) > 1
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [None, {"environment": {"gpu_uuid": "other"}}, {"started": "2026-12-24T00:00:00+00:00"}],
+    ids=["missing", "on another card", "later"],
+)
+def test_what_was_measured_apart_is_redone(tmp_path: Path, apart: dict[str, Any] | None) -> None:
+    plan = in_processes(2, tmp_path)
+    first, *others = plan.entries
+    for entry in others:
+        write_record(entry.path, record_of(entry.run))
+    if apart:
+        write_record(first.path, record_of(first.run, **apart))
+    block = [e for e in plan.entries if (e.run["seq_len"], e.process) == (128, first.process)]
+    assert {*broken_blocks(blocks_of(plan))} == {entry.path.as_posix() for entry in block}
+
+
+@pytest.mark.parametrize(("minutes", "measured_again"), [(1, 0), (9, len(NAMES))])
+def test_a_young_block_is_completed(tmp_path: Path, minutes: int, measured_again: int) -> None:
+    plan = in_processes(1, tmp_path)
+    begun = plan.processes[RUNS[0]][0]
+    started = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
+    write_record(begun.path, replace(record_of(begun.run), started=started))
+    assert len(broken_blocks(blocks_of(plan))) == measured_again
+
+
 # Recorded datasets
 
 
@@ -178,17 +290,18 @@ def recorded(runs: list[Run], *entries: Entry, imported: bool = True) -> Planned
 
 
 def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path: Path) -> None:
-    other = replace(RUN, implementation="Other")
-    entry = Entry(RUN, {"name": "sampled"}, Path("data/x/records/r.json"), "abc")
-    assert recorded([RUN, RUN], entry).processes == {RUN: [entry]}
-    with pytest.raises(DatasetError, match="lacks 1 of the 2 runs") as caught:
-        recorded([RUN, other], entry)
-    assert str(other) in str(caught.value) and str(RUN) not in str(caught.value)
+    one, other = RUNS[:2]
     (tmp_path / "there.json").touch()
-    files = {RUN: tmp_path / "there.json", other: tmp_path / "gone.json"}
-    entries = [Entry(run, {"name": "sampled"}, path, "") for run, path in files.items()]
+    entries = [
+        Entry(run, {"name": "sampled"}, tmp_path / name, "abc")
+        for run, name in {one: "there.json", other: "gone.json"}.items()
+    ]
+    assert recorded([one, one], entries[0]).processes == {one: [entries[0]]}
+    with pytest.raises(DatasetError, match="lacks 1 of the 2 runs") as caught:
+        recorded([one, other], entries[0])
+    assert str(other) in str(caught.value) and str(one) not in str(caught.value)
     with pytest.raises(DatasetError, match="lacks 1 of its records") as caught:
-        recorded([*files], *entries, imported=False)
+        recorded([one, other], *entries, imported=False)
     assert "gone.json" in str(caught.value) and "there.json" not in str(caught.value)
 
 
@@ -196,11 +309,8 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
     config: Config,
 ) -> None:
     def runs(**overrides: Any) -> dict[str, int]:
-        records = planned(config, dataset="h200", **overrides).experiments
-        return {
-            name: sum(not Path(path).name.startswith("counters-") for path in paths)
-            for name, paths in records.items()
-        }
+        plan = planned(config, dataset="h200", **overrides)
+        return {name: len({*paths} - {*plan.counters}) for name, paths in plan.experiments.items()}
 
     experiments = ["num_heads", {"use": "causal", "name": "mask"}]
     assert runs(experiments=experiments) == {"summary": 6, "num_heads": 108, "mask": 216}
@@ -213,8 +323,7 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
 
 
 def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(config: Config) -> None:
-    kept = {key: config[key] for key in ("baseline", "summary")}
-    kept["experiments"] = config["experiments"][:1]
+    kept = {**{key: config[key] for key in ("baseline", "summary")}, "experiments": ["seq_len"]}
     manifest = {
         **{"version": 2, "name": "empty", "device": "cpu", "dtype": "float32"},
         **{"protocol": "sampled", "config": kept, "ceilings": None, "records": []},
@@ -229,13 +338,11 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(config: 
 def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Config) -> None:
     """Two sweeps, each with its lab's name; a run beside them is planned for page one."""
     base = Shape(32, 512, 32, 2048, True)
-    shapes = [replace(base, batch_size=b) for b in (16, 32, 64)]
+    shapes = [*(replace(base, batch_size=b) for b in (16, 32, 64)), Shape(4, 1024, 16, 1024, False)]
     shapes += [replace(base, num_heads=h) for h in (16, 64)]
-    shapes.append(Shape(4, 1024, 16, 1024, False))
     runs = {
-        f"b{s.batch_size}_s{s.seq_len}_h{s.num_heads}_e{s.emb_dim}_{who}_"
-        f"{'causal' if s.causal else 'full'}.json": (who, s, result_of(who, s, 1e-3, 2e-3))
-        for s in shapes
+        f"{who}-{number}.json": (who, shape, result_of(who, shape, 1e-3, 2e-3))
+        for number, shape in enumerate(shapes)
         for who in ("Pytorch", "Flash2")
     }
     write_results(Path("mine"), runs, "")
@@ -243,4 +350,4 @@ def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Con
     assert [*found.experiments] == ["summary", "batch_size", "num_heads", "others-1"]
     assert len(found.records) == len(found.imports) == 12
     assert len(found.experiments["others-1"]) == 2 and found.notices == []
-    assert [e["name"] for e in found.config["experiments"]] == [*NAMES]
+    assert [e["name"] for e in found.config["experiments"]] == [*SWEEPS]
