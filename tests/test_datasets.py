@@ -18,7 +18,7 @@ from planted.records import counters_of, record_of
 
 from flashlab.plan import freezing
 from flashlab.plan.datasets import DatasetError, read_dataset
-from flashlab.plan.freezing import keep, pack, refuse_doubtful
+from flashlab.plan.freezing import keep, pack
 from flashlab.records import COUNTERS, Record, read_record
 from flashlab.runs import Run
 
@@ -158,38 +158,35 @@ def test_a_pack_unpacks_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {p.name: p.read_bytes() for p in data.iterdir() if p.is_file()} == {packed.name: before}
 
 
-# What casts doubt on records
+STARTED = "2026-01-02T03:04:05+00:00"
 
 
-def test_several_commits_and_changed_code_are_in_doubt_each_with_how_much_is_of_it() -> None:
-    clean, changed = {"commit": OLD, "dirty": False}, {"commit": OLD, "dirty": True}
-    refuse_doubtful([clean, clean])
-    refuse_doubtful([{"commit": None, "dirty": None}, {}])  # where there was no git
-    for environments, said in (
-        ([clean, clean, {"commit": NEW, "dirty": False}], rf"\(2 at {OLD[:12]}, 1 at .*again=all"),
-        ([changed], rf"\(1 at {OLD[:12]} with uncommitted changes\)"),
-    ):
-        with pytest.raises(DatasetError, match=said):
-            refuse_doubtful(environments)
-
-
-def test_records_of_a_block_that_were_measured_apart_are_refused(run: Run, other: Run) -> None:
-    def on(run: Run, card: str = "GPU-1", **changes: str) -> Record:
-        return record_of(run, environment={"gpu_uuid": card}, **changes)
-
-    refuse_doubtful((), [on(run), on(other)])
-    for parted in (on(other, "GPU-2"), on(other, started="2026-01-02T03:14:06+00:00")):
-        with pytest.raises(DatasetError, match=r"In 1 of their blocks \(such as B2 N64 .* again=b"):
-            refuse_doubtful((), [on(run), parted])
-
-
-def test_what_is_refused_is_frozen_where_that_is_asked_for(frozen: Frozen, run: Run) -> None:
-    usual = record_of(run)
-    changed = {**usual.environment, "commit": OLD, "dirty": True}
-    record = replace(usual, environment=changed)
-    with pytest.raises(DatasetError, match="freeze_anyway=true"):
-        frozen(record, freeze_anyway=False)
-    assert (frozen(record) / "manifest.json").is_file()
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        ([{}, {}], ""),  # where there was no git
+        ([{"commit": OLD}] * 2, ""),
+        ([*[{"commit": OLD}] * 2, {"commit": NEW}], rf"\(2 at {OLD[:12]}, 1 at .*again=all"),
+        ([{"commit": OLD, "dirty": True}], rf"\(1 at {OLD[:12]} with uncommitted changes\)"),
+        ([{}, {"gpu_uuid": "GPU-2"}], r"In 1 of their blocks \(such as B2 N64 .* again=blocks"),
+        ([{}, {"started": "2026-01-02T03:14:06+00:00"}], "In 1 of their blocks"),
+    ],
+)
+def test_records_in_doubt_are_refused_by_what_is_apart_unless_they_are_wanted_anyway(
+    frozen: Frozen, run: Run, apart: list[dict[str, Any]], said: str
+) -> None:
+    records = [
+        record_of(
+            replace(run, implementation=name),
+            environment={"device_name": "Abacus", "gpu_uuid": "GPU-1", **stated},
+            started=stated.get("started", STARTED),
+        )
+        for name, stated in zip(("Flash2", "Pytorch", "Flex"), apart, strict=False)
+    ]
+    if said:
+        with pytest.raises(DatasetError, match=f"{said}.*freeze_anyway=true"):
+            frozen(*records, freeze_anyway=False)
+    assert (frozen(*records, freeze_anyway=bool(said)) / "manifest.json").is_file()
 
 
 # Those of this project

@@ -8,7 +8,6 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -20,20 +19,17 @@ from flashlab.files import canonical, sha256_of, write_json
 from flashlab.plan.digests import LIST, ChangedError, read_digests, refuse_changed, write_digests
 from flashlab.plan.plan_files import RECORDS
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.text()
 JSON = st.recursive(
-    SCALARS | st.floats(allow_nan=False, allow_infinity=False),
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(-9, 9),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
 
 
 @settings(max_examples=25)
-@given(st.dictionaries(st.text(), JSON), st.randoms())
-def test_canonical_text_has_no_order_of_keys(value: dict[str, Any], random: Random) -> None:
-    items = list(value.items())
-    random.shuffle(items)
-    assert canonical(dict(items)) == canonical(value)
+@given(st.dictionaries(st.text(), JSON))
+def test_canonical_text_has_no_order_of_keys(value: dict[str, Any]) -> None:
+    assert canonical(dict(reversed(value.items()))) == canonical(value)
     assert json.loads(canonical(value)) == value
 
 
