@@ -17,7 +17,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +39,18 @@ class Fault:
     new: str
     tests: Sequence[str]
 
+    def problem(self) -> str | None:
+        """Why it cannot be planted."""
+        module = ROOT / "workflow" / self.file
+        count = module.read_text("utf-8").count(self.old) if module.is_file() else 0
+        if count != 1:
+            return f"{self.name}: {module} holds its text {count} times instead of once"
+        for file, _, test in (name.partition("::") for name in self.tests):
+            path, function = ROOT / "tests" / file, f"def {test.partition('[')[0]}("
+            if not path.exists() or (test and function not in path.read_text("utf-8")):
+                return f"{self.name}: there is no tests/{file} {test}"
+        return None
+
 
 def read_faults() -> list[Fault]:
     """The list, in its order."""
@@ -46,53 +58,31 @@ def read_faults() -> list[Fault]:
     return [Fault(name=name, **keys) for name, keys in document.items()]
 
 
-def problem_of(fault: Fault) -> str | None:
-    """Why a fault cannot be planted."""
-    path = ROOT / "workflow" / fault.file
-    if not path.is_file():
-        return f"{fault.name}: there is no {path}"
-    if (count := path.read_text(encoding="utf-8").count(fault.old)) != 1:
-        return f"{fault.name}: {path} holds its text {count} times instead of once"
-    for name in fault.tests:
-        file, _, test = name.partition("::")
-        path = ROOT / "tests" / file
-        if not path.exists() or (test and f"def {test.partition('[')[0]}(" not in path.read_text()):
-            return f"{fault.name}: tests/{name} is missing"
-    return None
-
-
 def copy_project(folder: Path) -> None:
     """The files of a clone of the working tree, compiled."""
-    folder.mkdir()
     command = ["git", "ls-files", "-coz", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-    names = [name for name in map(os.fsdecode, listed.split(b"\0")) if name]
-    present = [name for name in names if ROOT.joinpath(name).exists()]
-    subprocess.run(["cp", "--parents", "-P", "--", *present, folder], cwd=ROOT, check=True)
+    listed = subprocess.check_output(command, cwd=ROOT).split(b"\0")
+    names = [name for name in map(os.fsdecode, listed) if name and (ROOT / name).exists()]
     subprocess.run(["git", "init", "-q", folder], check=True)  # some tests list what git knows
+    subprocess.run(["cp", "--parents", "-P", "--", *names, folder], cwd=ROOT, check=True)
     compiling = [sys.executable, "-m", "compileall", "-q", "workflow", "tests", "kernels"]
     subprocess.run(compiling, cwd=folder, check=True)
 
 
-def run_tests(project: Path, temporary: str, *arguments: str) -> tuple[list[str], str]:
+def run_tests(project: Path, *arguments: str) -> tuple[list[str], str]:
     """Which tests fail in a copy of the project, and the last line that pytest prints."""
-    done = subprocess.run(
-        [sys.executable, *PYTEST, *arguments],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project / "workflow"), "TMPDIR": temporary},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return FAILED.findall(done.stdout), done.stdout.strip().rpartition("\n")[2]
-
-
-def try_fault(project: Path, fault: Fault) -> tuple[Fault, str | None, str]:
-    """Run a fault's tests on a copy of the project that has it, until one fails.
-
-    The fault, the test that fails, and pytest's last line.
-    """
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as temporary:
+        own = {"PYTHONPATH": str(project / "workflow"), "TMPDIR": temporary}
+        command = [sys.executable, *PYTEST, *arguments]
+        done = subprocess.run(
+            command, cwd=project, env=os.environ | own, capture_output=True, text=True
+        )
+    return FAILED.findall(done.stdout), (done.stdout or done.stderr).strip().rpartition("\n")[2]
+
+
+def first_failure(project: Path, fault: Fault) -> str | None:
+    """Which of a fault's tests fails in a copy of the project that has it; both are told."""
+    with tempfile.TemporaryDirectory(prefix="planted-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary, "project")
         subprocess.run(["cp", "-al", project, folder], check=True)
         module = folder / "workflow" / fault.file
@@ -100,39 +90,33 @@ def try_fault(project: Path, fault: Fault) -> tuple[Fault, str | None, str]:
         module.unlink()  # a link to the project's own
         module.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
         os.utime(module, (0, 0))  # or one compiled in the same second could stand for it
-        tests = [f"tests/{name}" for name in fault.tests]
-        failed, said = run_tests(folder, temporary, "-x", *tests)
-    return fault, failed[0] if failed else None, said
+        failed, said = run_tests(folder, "-x", *(f"tests/{name}" for name in fault.tests))
+    print(
+        "caught" if failed else "MISSED", fault.name, f"\n        {[*failed, said][0]}", flush=True
+    )
+    return failed[0] if failed else None
 
 
 def main(words: Sequence[str]) -> int:
     """Try the faults whose names hold one of these words, all without any; 1 if one is missed."""
     faults = [f for f in read_faults() if not words or any(word in f.name for word in words)]
-    problems = [found for fault in faults if (found := problem_of(fault))]
+    problems = [problem for fault in faults if (problem := fault.problem())]
     if find_spec("pytest") is None:  # else each fault would be missed
         problems.append("there is no pytest here: ./run test installs what tests need")
     if problems or not faults:
         print(*problems or ["no fault has such a name"], sep="\n", file=sys.stderr)
         return 2
-    caught: dict[str, str | None] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="faults-") as temporary,
-        ThreadPoolExecutor(AT_ONCE) as pool,
-    ):
+    with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
         project = Path(temporary, "project")
         copy_project(project)
-        waiting = [pool.submit(try_fault, project, fault) for fault in faults]
-        for number, done in enumerate(as_completed(waiting), start=1):
-            fault, test, said = done.result()
-            caught[fault.name] = test
-            print(f"{number:3}/{len(faults)} {'caught' if test else 'MISSED'} {fault.name}")
-            print(f"{'':8}{test or said}", flush=True)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            caught_by = list(pool.map(lambda fault: first_failure(project, fault), faults))
         print("The tests that caught them, without any fault ...", flush=True)
-        tests = sorted({test for test in caught.values() if test})
-        unsound = run_tests(project, temporary, *tests)[0] if tests else []
-    missed = [fault for fault in faults if caught[fault.name] in (None, *unsound)]
-    for fault in missed:
-        test = caught[fault.name]
+        tests = sorted({test for test in caught_by if test})
+        unsound = run_tests(project, *tests)[0] if tests else []
+    tried = zip(faults, caught_by, strict=True)
+    missed = [(fault, test) for fault, test in tried if test in (None, *unsound)]
+    for fault, test in missed:
         why = f"; {test} fails without it, too" if test else ""
         print(f"missed: {fault.name}: {fault.breaks} ({fault.file}){why}")
     print(f"{len(faults) - len(missed)} of {len(faults)} caught")

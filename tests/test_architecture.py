@@ -6,7 +6,7 @@ import ast
 from graphlib import TopologicalSorter
 
 import pytest
-from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, module_name, renewed
+from generated import GRADING, MODULES, imported_modules, module_name
 
 from flashlab.report.attachments import STAGES
 from flashlab.sources import PACKAGE, imports, sources_of
@@ -117,8 +117,3 @@ def test_grading_stands_on_the_public_face_of_flashlab_alone_and_nothing_on_it()
     rules = PACKAGE.parent / "rules"
     text = "".join(p.read_text("utf-8") for p in {*rules.glob("*.smk")} - {rules / "grades.smk"})
     assert not [word for word in ("grading", "submissions", "reproduce") if word in text.lower()]
-
-
-def test_the_page_on_the_architecture_is_current() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == renewed(page), f"docs/architecture.md is stale; renew it with: {COMMAND}"

@@ -1,24 +1,115 @@
-"""Names in the documents exist: files, modules, configuration keys, commands, links, kinds."""
+"""The project's files agree: versions, packages, imports, and all that a document names."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from faults import problem_of, read_faults
+import yaml
+from faults import read_faults
+from generated import COMMAND, PAGES
 from snakemake.cli import get_argument_parser
 
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.cli import make_parser
 from flashlab.config.model import configuration_of, model_at
+from flashlab.version import __version__
 
 ROOT = Path(__file__).parents[1]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_package_project_citation_and_changelog_name_the_same_version() -> None:
+    citation = yaml.safe_load(text("CITATION.cff"))
+    released = re.search(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", text("CHANGELOG.md"), re.M)
+    assert released and released.groups() == (citation["version"], citation["date-released"])
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    assert project["version"] == __version__ == citation["version"]
+
+
+def test_the_image_has_the_packages_that_run_would_install_and_nothing_that_git_ignores() -> None:
+    (packages,) = re.findall(r"^debian_packages='(.+)'$", text("run"), re.MULTILINE)
+    assert {"python3-venv", *packages.split()} <= {*text("Containerfile").split()}
+    git, image = (
+        {line for line in text(name).splitlines() if line and not line.startswith("#")}
+        for name in (".gitignore", ".containerignore")
+    )
+    # Git matches at any depth what does not begin with a slash.
+    ignored = {each[1:] if each[0] == "/" else f"**/{each}" for each in git}
+    assert image == {".git", *(each.rstrip("/") for each in ignored)}
+
+
+OURS = {path.stem for at in ("perf", "tests", "workflow") for path in ROOT.glob(f"{at}/*")}
+
+
+@pytest.mark.parametrize("script", sorted(ROOT.glob("perf/*.py")), ids=lambda path: path.stem)
+def test_a_script_of_perf_finds_what_it_imports_of_ours(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
+    for node in ast.walk(tree := ast.parse(script.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in OURS:
+            for name in node.names:
+                pkgutil.resolve_name(f"{node.module}.{name.name}")
+    assert ast.get_docstring(tree)
+
+
+LARGE = {
+    *("torch", "numpy", "scipy", "pandas", "matplotlib", "seaborn", "weasyprint", "jinja2"),
+    *("pikepdf", "pydantic", "jsonschema", "rich"),
+}
+RULES = "".join(path.read_text("utf-8") for path in ROOT.glob("workflow/rules/*.smk"))
+RULES_IMPORT = ", ".join({*re.findall(r"^from (flashlab\S*) import", RULES, re.MULTILINE)})
+"""What the rules import at every call of Snakemake."""
+
+
+@pytest.mark.parametrize(
+    ("module", "large", "most"),
+    [
+        ("flashlab.__main__", "", 170),
+        (RULES_IMPORT, "pydantic", 350),
+        ("flashlab.story.stage", "numpy pandas scipy", 900),
+        # scipy.stats, which nothing of it needs, would be 300 modules and half a second more
+        ("flashlab.report.render", "numpy pandas scipy jinja2 weasyprint", 1500),
+    ],
+    ids=["a command", "the rules", "the story", "the report"],
+)
+def test_a_call_loads_no_more_than_it_needs(module: str, large: str, most: int) -> None:
+    """Most of the time of a short job."""
+    command = [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    loaded = subprocess.check_output(command, env=env, text=True).split()
+    assert {name.partition(".")[0] for name in loaded} & LARGE == {*large.split()}
+    assert len(loaded) <= most
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_what_a_document_holds_of_the_code_is_current(page: Path) -> None:
+    said = page.read_text(encoding="utf-8")
+    assert said == PAGES[page](said), f"renew it with: {COMMAND}"
+    assert "| TODO |" not in said, "say what the key is for, there"
+
+
+def test_every_fault_can_be_planted() -> None:
+    assert [problem for fault in read_faults() if (problem := fault.problem())] == []
+
+
+# Names in the documents exist: files, modules, configuration keys, commands, links
+
 PATTERNS = ("[!C]*.md", "CONTR*.md", "docs/*.md", "config/*.md", "envs/*.md", "data/*/*.md")
 DOCUMENTS = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
 """All but the changelog, which names what was."""
@@ -74,7 +165,7 @@ def options_of(program: str, command: str) -> set[str]:
         own = {"--import", "--device"} if command == "report" else set()
         return {*get_argument_parser()._option_string_actions, "--again", "--quick", *own}
     if program == "./run" and command not in ("bench", "check"):
-        found = re.search(rf"\./run {command}\b(.*)", ROOT.joinpath("run").read_text("utf-8"))
+        found = re.search(rf"\./run {command}\b(.*)", text("run"))
         return {"--help", *re.findall(r"--\w+", found[1])} if found else set()
     return {*COMMANDS[command]._option_string_actions} if command in COMMANDS else set()
 
@@ -95,9 +186,9 @@ def mistakes_of_a_call(program: str, words: list[str]) -> Iterator[str]:
 
 def mistakes(path: Path) -> Iterator[str]:
     """The names in a document that do not exist."""
-    text = path.read_text("utf-8").replace("\\\n", " ")
-    prose = BLOCK.sub("", text)
-    lines = [line.strip() for block in BLOCK.findall(text) for line in block.split("\n")]
+    page = path.read_text("utf-8").replace("\\\n", " ")
+    prose = BLOCK.sub("", page)
+    lines = [line.strip() for block in BLOCK.findall(page) for line in block.split("\n")]
     spans = [" ".join(span.split()) for span in re.findall("`([^`]+)`", prose)]
     tops = {inside.stem for package in PACKAGES for inside in package.iterdir()}
     tops |= set(configuration_of(BENCHMARKS["attention"]).model_fields)
@@ -122,10 +213,6 @@ def mistakes(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_what_a_document_names_is_there(path: Path) -> None:
     assert list(mistakes(path)) == []
-
-
-def test_every_fault_can_be_planted() -> None:
-    assert [problem for fault in read_faults() if (problem := problem_of(fault))] == []
 
 
 def test_a_document_with_mistakes_is_found_out(tmp_path: Path) -> None:

@@ -1,23 +1,28 @@
-"""Writes the generated part of docs/architecture.md: the packages' jobs and who imports whom.
+"""Writes what two documents hold of the code: ``python tests/generated.py``.
 
-A package's job is the first line of its docstring. Usage, from the repository's root:
-python tests/architecture.py
+docs/architecture.md has the packages' jobs and who imports whom, where a package's job is the first
+line of its docstring. config/README.md has the keys of a configuration with their defaults, beside
+what each is for, which is written there by hand. The test suite holds both against what this makes.
 """
 
 from __future__ import annotations
 
 import ast
+import json
+import re
 from pathlib import Path
 
 import networkx
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
+from flashlab.config.model import CONFIGURATION
 from flashlab.sources import PACKAGE, imported_files
 
-COMMAND = "python tests/architecture.py"
-PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
+ROOT = PACKAGE.parents[1]
+COMMAND = "python tests/generated.py"
 BEGIN = f"<!-- Generated from the code. Renew it with: {COMMAND} -->\n"
 END = "<!-- End of the generated part. -->\n"
-
 GRADING = "flashlab_grading"
 
 
@@ -56,7 +61,7 @@ def part_of(name: str) -> str:
     return next((side for side in sides if side.split(".")[0] == part), part)
 
 
-def draw() -> str:
+def drawing() -> str:
     """A Mermaid flowchart with an arrow from each package and module to those that it imports.
 
     What imports nothing stands last, before it what imports only that, and so on. An arrow is left
@@ -79,37 +84,51 @@ def draw() -> str:
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 
-def listing() -> str:
+def jobs() -> str:
     """Each package of the diagram with its job."""
-    jobs = []
-    for name, path in MODULES.items():
-        short = name.removeprefix("flashlab.")
-        if path.name == "__init__.py" and name != "flashlab" and "." not in short:
+    lines = []
+    for path in (path for path in MODULES.values() if path.name == "__init__.py"):
+        name = module_name(path).removeprefix("flashlab.")
+        if name != "flashlab" and "." not in name:
             text = ast.get_docstring(ast.parse(path.read_bytes()))
             assert text, f"{path} has no docstring"
-            jobs.append(f"- `{short}`: {text.splitlines()[0]}")
-    return "\n".join(jobs).replace("``", "`")
+            lines.append(f"- `{name}`: {text.splitlines()[0]}")
+    return "\n".join(lines).replace("``", "`")
 
 
-def generated() -> str:
-    """The generated part, without its markers."""
-    return "\n\n".join(
-        [
-            "An arrow points to what is imported. It is left out where a longer path leads there.\n"
-            "`cli` names each command's function, and imports it only when that command runs.",
-            draw(),
-            listing(),
-        ]
-    )
+def architecture(page: str) -> str:
+    """The page on the design with its generated part made anew."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin and end, f"it must hold the lines {BEGIN.strip()} and {END.strip()}"
+    return f"{before}{begin}\n{drawing()}\n\n{jobs()}\n\n{end}{after}"
 
 
-def renewed(page: str) -> str:
-    """The page with its generated part made anew."""
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    assert found, f"{PAGE} must hold the lines {BEGIN.strip()} and {END.strip()}"
-    return f"{before}{BEGIN}\n{generated()}\n\n{END}{after}"
+def written(default: object) -> str:
+    """A default as a call would give it."""
+    if default is None or default is PydanticUndefined:
+        return ""
+    if isinstance(default, BaseModel):
+        default = default.model_dump(exclude_none=True)
+    text = default if isinstance(default, str) else json.dumps(default).replace('"', "")
+    return f"`{text}`" if text not in ("[]", "{}") else ""
 
+
+def keys(readme: str) -> str:
+    """The README with a row for every key: its default, and what it is as far as the text says."""
+    before, heading, rest = readme.partition("## All keys\n\n")
+    rows, _, after = rest.partition("\n\n")
+    said = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .*\|$", rows, re.MULTILINE))
+    lines = [
+        f"| `{name}` | {said.get(name, 'TODO')} | {written(field.default)} |\n"
+        for name, field in CONFIGURATION.model_fields.items()
+    ]
+    table = "| key | what it is | default |\n|---|---|---|\n" + "".join(lines)
+    return f"{before}{heading}{table}\n{after}"
+
+
+PAGES = {ROOT / "docs" / "architecture.md": architecture, ROOT / "config" / "README.md": keys}
 
 if __name__ == "__main__":
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, renewed in PAGES.items():
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
