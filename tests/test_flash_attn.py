@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 import threading
@@ -25,12 +26,8 @@ __version__ = "2.13.0+cu130"
 class version: cuda = "13.0"
 def compiled_with_cxx11_abi(): return True
 """
-FILES = {
-    "METADATA": f"Metadata-Version: 2.1\nName: flash-attn\nVersion: {VERSION}\n"
-    "Requires-Dist: einops\n",
-    "WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {TAG}\n",
-    "RECORD": "",
-}
+METADATA = f"Metadata-Version: 2.1\nName: flash-attn\nVersion: {VERSION}\nRequires-Dist: einops\n"
+TAGS = f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {TAG}\n"
 THEIRS = 'RELEASES = "https://github.com/Dao-AILab/flash-attention/releases/download"'
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="flash-attn is for Linux")
@@ -61,24 +58,23 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 def install(environment: Path, tmp_path: Path, url: str) -> subprocess.CompletedProcess[str]:
     """Run the script in the environment, with that server in place of the authors'."""
-    text = (ENVS / "install_flash_attn.py").read_text()
+    (tmp_path / "cuda").mkdir(exist_ok=True)
+    shutil.copy(ENVS / "cuda" / "flash-attn.txt", tmp_path / "cuda")
+    script, text = tmp_path / "install_flash_attn.py", (ENVS / "install_flash_attn.py").read_text()
     assert THEIRS in text
-    text = text.replace(THEIRS, f'RELEASES = "{url}"')
-    (tmp_path / "envs" / "cuda").mkdir(parents=True, exist_ok=True)
-    (tmp_path / "envs" / "install_flash_attn.py").write_text(text)
-    requirement = (ENVS / "cuda" / "flash-attn.txt").read_text()
-    (tmp_path / "envs" / "cuda" / "flash-attn.txt").write_text(requirement)
-    command = [environment / "bin" / "python", "-I", tmp_path / "envs" / "install_flash_attn.py"]
+    script.write_text(text.replace(THEIRS, f'RELEASES = "{url}"'))
+    command = [environment / "bin" / "python", "-I", script]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        pytest.param(None, f"its authors offer no {WHEEL}", id="not offered"),
-        pytest.param("raise ImportError", "what was installed cannot be imported", id="unfit"),
-        pytest.param("", f"run: Installing {WHEEL} ...\n", id="offered"),
+        (None, f"its authors offer no {WHEEL}"),
+        ("raise ImportError", "what was installed cannot be imported"),
+        ("", f"run: Installing {WHEEL} ...\n"),
     ],
+    ids=["not offered", "unfit", "offered"],
 )
 def test_a_wheel_is_installed_that_is_offered_and_can_be_imported_or_none(
     environment: Path, tmp_path: Path, server: str, module: str | None, said: str
@@ -88,7 +84,7 @@ def test_a_wheel_is_installed_that_is_offered_and_can_be_imported_or_none(
     if module is not None:
         with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
             wheel.writestr("flash_attn/__init__.py", module)
-            for name, text in FILES.items():
+            for name, text in {"METADATA": METADATA, "WHEEL": TAGS, "RECORD": ""}.items():
                 wheel.writestr(f"flash_attn-{VERSION}.dist-info/{name}", text)
     done = install(environment, tmp_path, server)
     installed = said.startswith("run:")

@@ -22,26 +22,21 @@ FUNCTIONS = """
 import os, signal, subprocess, sys, time
 from flashlab.forks import receive, send
 
-def tell(path, *rest):
-    with open(path + ".new", "w") as file:
-        print(os.getpid(), *rest, file=file)
-    os.rename(path + ".new", path)
-
 def end(how, channel):
     send(channel, {"loaded": "wave" in sys.modules, "word": os.environ.get("WORD")})
     print("last words", flush=True)
     asked = receive(channel)
     sys.exit(how) if isinstance(how, int) and how >= 0 else os.kill(os.getpid(), -how)
 
-def hang(path, channel):
-    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    tell(path, left.pid)
-    time.sleep(600)
-
 def leave(path, channel):
     left = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    tell(path, left.pid)
-    os._exit(0)
+    with open(path + ".new", "w") as file:
+        print(os.getpid(), left.pid, file=file)
+    os.rename(path + ".new", path)
+
+def hang(path, channel):
+    leave(path, channel)
+    time.sleep(600)
 """
 CALLER = "import sys, test_forks; test_forks.call_and_wait(sys.argv[1], *map(int, sys.argv[2:]))"
 
@@ -81,8 +76,7 @@ def serves(request: pytest.FixtureRequest, workflow: subprocess.Popen[bytes]) ->
 @pytest.mark.parametrize("status", [0, 3, -signal.SIGKILL])
 def test_a_run_answers_and_its_end_is_told(serves: int | None, status: int) -> None:
     child = begin("end", status, serves, WORD="a word")
-    said = child.answer(PATIENCE)
-    assert said == {"loaded": serves is not None, "word": "a word"}
+    assert child.answer(PATIENCE) == {"loaded": serves is not None, "word": "a word"}
     assert child.wait(0.01) is None
     with pytest.raises(TimeoutError):
         child.answer(0.01)
@@ -95,8 +89,8 @@ def test_a_run_answers_and_its_end_is_told(serves: int | None, status: int) -> N
 
 
 def written(path: Path) -> list[psutil.Process]:
-    """The run and what it has started, once it has told their numbers."""
-    wait_until(path.exists, "the start of a run")
+    """The run and what it has started, or one program, once they have told their numbers."""
+    wait_until(lambda: path.exists() and path.read_text().strip(), "the start of a run")
     return [psutil.Process(int(number)) for number in path.read_text().split()]
 
 
@@ -113,18 +107,15 @@ def test_a_killed_run_takes_along_what_it_has_started(serves: int | None, folder
 
 def test_what_a_run_leaves_behind_is_ended_and_named(serves: int | None, folder: Path) -> None:
     child = begin("leave", str(folder / "pids"), serves)
-    assert child.wait(PATIENCE) == 0
-    assert {*child.left} == {"sleep"}
-    pids = (folder / "pids").read_text().split()
-    assert not any(psutil.pid_exists(int(number)) for number in pids)
+    assert (child.wait(PATIENCE), {*child.left}) == (0, {"sleep"})
+    assert not any(psutil.pid_exists(int(n)) for n in (folder / "pids").read_text().split())
     child.kill()
 
 
 def test_a_run_dies_with_its_killed_caller(serves: int | None, folder: Path) -> None:
-    pids = folder / "pids"
-    command = [sys.executable, "-c", CALLER, str(pids), *([str(serves)] if serves else [])]
+    command = [sys.executable, "-c", CALLER, str(folder / "pids"), *([str(serves)] * bool(serves))]
     with subprocess.Popen(command) as caller:
-        processes = written(pids)
+        processes = written(folder / "pids")
         caller.kill()
     gone(*processes)
 
@@ -151,8 +142,7 @@ def test_a_server_is_this_users_alone_and_ends_with_its_call(
     child.kill()
     folder.rmdir()
     connection = server.connect()
-    assert connection is not None
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert connection and stat.S_IMODE(folder.stat().st_mode) == 0o700
     connection.close()
     workflow.kill()  # and not reaped, as a shell leaves it
     wait_until(lambda: not folder.exists(), "the end of the server")
@@ -178,11 +168,10 @@ def test_what_holds_gpus_ends_with_servers(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     holder = "from flashlab.forks import hold_gpus; held = hold_gpus(); input()"
     with subprocess.Popen([sys.executable, "-c", holder], stdin=subprocess.PIPE) as server:
-        wait_until(lambda: pid.exists() and pid.read_text().strip(), "its start")
-        holding = psutil.Process(int(pid.read_text()))
-        assert not has_ended(holding)
+        holding = written(pid)
+        assert not any(map(has_ended, holding))
         server.kill()
-        gone(holding)
+        gone(*holding)
     monkeypatch.setenv("PATH", str(folder / "nowhere"))
     assert (hold_gpus(), open_devices()) == (None, [])
 
@@ -195,13 +184,11 @@ JOB = (
 
 @pytest.mark.parametrize(("seconds", "status"), [(600, 1), (0, 0)])
 def test_jobs_end_with_their_call(
-    workflow: subprocess.Popen[bytes], seconds: int, status: int
+    workflow: subprocess.Popen[bytes], seconds: int, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", JOB, str(seconds)],
-        env={**os.environ, WORKFLOW_PID: str(workflow.pid)},
-        stdout=subprocess.PIPE,
-    ) as process:
+    monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
+    command = [sys.executable, "-c", JOB, str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"at work\n"
         if seconds:
             workflow.kill()  # and not reaped, as a shell leaves it

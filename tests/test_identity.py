@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,23 +43,15 @@ PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "t
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
     """Names the record of RUN on a machine as it can be changed one thing at a time."""
 
-    def name(
-        run: Run = RUN,
-        protocol: dict[str, Any] = PROTOCOL,
-        kernel: str = KERNEL,
-        torch: str = "2.0",
-        flash: str = "2.8",
-        driver: str = "570.1",
-        gpu: str = "H200",
-        benchmark: Benchmark = ATTENTION,
-    ) -> str:
-        versions = {"torch": torch, "flash-attn": flash}
+    def name(run: Run = RUN, benchmark: Benchmark = ATTENTION, **change: Any) -> str:
+        now = {"protocol": PROTOCOL, "kernel": KERNEL, "driver": "570.1", "gpu": "H200"} | change
+        versions = {"torch": "2.0", "flash-attn": "2.8"} | change
         monkeypatch.setattr(machine, "package_version", versions.get)
-        monkeypatch.setattr(machine, "driver_version", lambda: driver)
-        monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
-        (tmp_path / "mine.py").write_text(kernel)
+        monkeypatch.setattr(machine, "driver_version", lambda: now["driver"])
+        monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", now["gpu"])])
+        (tmp_path / "mine.py").write_text(now["kernel"])
         mine = read_implementation(tmp_path / "mine.py")
-        return identity.record_name(run, identity.identity(benchmark, run, protocol, mine))
+        return identity.record_name(run, identity.identity(benchmark, run, now["protocol"], mine))
 
     return name
 
@@ -69,7 +60,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
     "change",
     [
         {"kernel": KERNEL.replace("...", "return qkv")},
-        *({"torch": "2.1"}, {"flash": "2.9"}, {"gpu": "H100"}),
+        *({"torch": "2.1"}, {"flash-attn": "2.9"}, {"gpu": "H100"}),
         {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
         {"protocol": {**PROTOCOL, "name": "lab5"}},
         {"run": replace(RUN, dtype="bfloat16")},
@@ -84,18 +75,18 @@ def test_what_decides_the_numbers_is_in_the_name(named: Named, change: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("run", "change"),
+    "change",
     [
-        pytest.param(RUN, {"kernel": KERNEL + "# a comment\n"}, id="a comment"),
-        pytest.param(RUN, {"kernel": KERNEL.replace("我的", "他的")}, id="the label"),
-        pytest.param(RUN, {"protocol": {**PROTOCOL, "timeout_s": 600}}, id="the time limit"),
-        pytest.param(RUN, {"protocol": dict(reversed(PROTOCOL.items()))}, id="the keys' order"),
-        pytest.param(RUN, {"driver": "580.0"}, id="the driver"),
-        pytest.param(ON_CPU, {"gpu": "T4", "driver": "1"}, id="the GPU of a run on the CPU"),
+        {"kernel": KERNEL + "# a comment\n"},
+        {"kernel": KERNEL.replace("我的", "他的")},
+        {"protocol": {**PROTOCOL, "timeout_s": 600}},
+        {"protocol": dict(reversed(PROTOCOL.items()))},
+        *({"driver": "580.0"}, {"run": ON_CPU, "gpu": "T4", "driver": "1"}),
     ],
+    ids=["a comment", "the label", "the time limit", "the keys' order", "the driver", "on the CPU"],
 )
-def test_what_decides_no_number_is_out(named: Named, run: Run, change: dict[str, Any]) -> None:
-    assert named(run=run, **change) == named(run=run)
+def test_what_decides_no_number_is_out(named: Named, change: dict[str, Any]) -> None:
+    assert named(**change) == named(run=change.get("run", RUN))
 
 
 def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
@@ -103,28 +94,22 @@ def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
         named(**change)
         return identity.ceilings_name(device, machine.device_name(device))
 
-    others = [{}, {"torch": "2.1"}, {"gpu": "H100"}]
-    assert len({name("cuda", **change) for change in others}) == 3
+    assert len({name("cuda"), name("cuda", torch="2.1"), name("cuda", gpu="H100")}) == 3
     assert name("cuda") == name("cuda", driver="580.0")
     assert name("cpu") == name("cpu", driver="1", gpu="T4")
 
 
-MODULES = """
-    measuring/child measuring/protocols measuring/memory statistics benchmarks/attention/measure
-    benchmarks/attention/gate benchmarks/attention/shape
-"""
-
-
-@pytest.mark.parametrize("module", MODULES.split())
-def test_code_that_measures_counts(named: Named, monkeypatch: Any, module: str) -> None:
-    before, digest, edited = named(), identity._tree_digest, PACKAGE / f"{module}.py"
-    monkeypatch.setattr(identity, "_tree_digest", lambda p: "edited" if p == edited else digest(p))
-    monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
-    assert named() != before
-
-
-def test_a_release_measures_nothing_again() -> None:
+def test_code_that_measures_counts_and_a_release_measures_nothing_again(
+    named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The version's number is in no file that a measuring process imports."""
+    before, digest = named(), identity._tree_digest
+    monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
+    edited = Path()
+    monkeypatch.setattr(identity, "_tree_digest", lambda p: "" if p == edited else digest(p))
+    for name in ("measuring/protocols", "statistics", "benchmarks/attention/gate", "version"):
+        edited = PACKAGE / f"{name}.py"
+        assert (named() == before) == (name == "version"), name
     measuring = [*identity.MEASURING_PROCESS, *(b.measure for b in BENCHMARKS.values())]
     sources = {path for module in measuring for path in sources_of(module)}
     assert not [path for path in sources if "__version__ =" in path.read_text(encoding="utf-8")]
@@ -169,10 +154,9 @@ def test_what_has_changed_since_a_run_is_said(notices: Callable[..., list[str]])
 def test_the_newest_sound_record_counts(tmp_path: Path, notices: Callable[..., list[str]]) -> None:
     records = [*(tmp_path / "records").iterdir()]
     for old in records:
-        older = old.with_name(f"{old.stem[:-12]}{'0' * 12}.json")
-        shutil.copyfile(old, older)
-        document = json.loads(older.read_bytes())
+        document = json.loads(old.read_bytes())
         document["record"]["sources"]["measuring_digest"] = "older"
+        older = old.with_name(f"{old.stem[:-12]}{'0' * 12}.json")
         older.write_text(json.dumps(document))
         os.utime(older, (1, 1))
     assert notices(EDITED) == ["2 processes measured before; changed since: Mine"]

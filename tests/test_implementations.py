@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from flashlab.benchmarks import implementations
 from flashlab.benchmarks.implementations import ImplementationError, read_implementation
 from flashlab.benchmarks.registry import ATTENTION, find_benchmark
 from flashlab.measuring.kernel import load_kernel
+from flashlab.syntax import canonical_tree
 
 KERNEL = """
 import a_library_that_nobody_has
@@ -25,7 +28,6 @@ BOTH = """
 INPUTS = ("separate", "packed")
 def separate_attention(q, k, v, causal): ...
 """
-BROKEN = KERNEL.replace("def attention", "def")
 
 
 def read(folder: Path, source: str, name: str = "mine.py") -> implementations.Implementation:
@@ -73,7 +75,7 @@ def test_what_a_kernel_lacks_is_named(tmp_path: Path, line: str, instead: str, s
         read(tmp_path, KERNEL.replace(line, instead, 1))
 
 
-@pytest.mark.parametrize("source", [BROKEN.encode(), b"\xff\xfe\xff", b"NAME = '\x00'\n"])
+@pytest.mark.parametrize("source", [b"def (", b"\xff\xfe\xff", b"NAME = '\x00'\n"])
 def test_a_broken_file_hinders_no_other(tmp_path: Path, source: bytes) -> None:
     read(tmp_path, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
     broken = tmp_path / "mine.py"
@@ -116,22 +118,19 @@ def kernels(tmp_path: Path) -> Path:
     return tmp_path / "kernels"
 
 
-def digest(kernels: Path, file: str = "mine.py") -> str:
-    return read_implementation(kernels / file).digest
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_what_a_kernel_imports_or_compiles_moves_its_digest(kernels: Path, name: str) -> None:
+    mine = kernels / "mine.py"
     for text in (*SHOWN, "EDITED = True\n"):
-        before = digest(kernels)
+        before = read_implementation(mine).digest
         with kernels.joinpath(name).open("a") as file:
             file.write(text)
         is_used = name not in ("other.py", "lib/unused.py")
         moves = is_used and (text not in SHOWN or name == "lib/attention.cu")
-        assert (digest(kernels) != before) == moves
-    before = digest(kernels)
-    kernels.joinpath("mine.py").rename(kernels / "renamed.py")
-    assert digest(kernels, "renamed.py") == before, "its own file may be renamed"
+        assert (read_implementation(mine).digest != before) == moves
+    before = read_implementation(mine).digest
+    mine = mine.rename(kernels / "renamed.py")
+    assert read_implementation(mine).digest == before, "its own file may be renamed"
 
 
 def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> None:
@@ -160,4 +159,62 @@ def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> 
 def test_a_file_that_is_unusable_is_named(kernels: Path, file: str, text: str, said: str) -> None:
     kernels.joinpath(file).write_text(text)
     with pytest.raises(ImplementationError, match=said):
-        digest(kernels)
+        read_implementation(kernels / "mine.py")
+
+
+# Which edits move the digest of a source, on every Python
+
+SOURCE = '''\
+"""A module."""
+from __future__ import annotations
+
+import math as m
+from . import tiles
+
+SCALE: float = 1e-3 + 2j.real
+
+
+@tiles.jit(num_warps=8)
+def attention(qkv, causal=False, /, *rest, scale=None, **options):
+    """Attention."""
+    q, *kv = qkv
+    match q:
+        case {"d": 64 | 128 as d, **others} if d:
+            return [x for x in kv if (y := x) is not None]
+        case _:
+            raise ValueError(f"head_dim {q!r:>{d}} is {scale=}" "% of " f"{m.pi:}")
+'''
+
+
+def tree_digest(source: str) -> str:
+    return hashlib.sha256(canonical_tree(ast.parse(source)).encode()).hexdigest()
+
+
+def test_the_digest_is_the_same_on_every_version_of_python() -> None:
+    """As computed on Python 3.11.7, 3.12.7, 3.13.2 and 3.14.2."""
+    assert tree_digest(SOURCE) == "31b03592f6156b8c2af608a443e27bb1edbdf5c840daa2351fb6953a318ee2ef"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moves"),
+    [
+        *(("import math as m", "import math as m  # a", False), ("\n    ", "\n        ", False)),
+        *(('"""A module."""', '"""Another."""', False), ('    """Attention."""\n', "", False)),
+        *(("1e-3", "0.001", False), ('"d"', "'d'", False)),
+        *(("1e-3", "2e-3", True), ("num_warps=8", "num_warps=4", True)),
+        *(("causal=False", "causal=0", True), ("/, *rest", "*rest", True)),
+        *(("scale=None", "scale", True), ("is not None", "is None", True)),
+        *(('"% of "', '"% off "', True), ("{q!r:>{d}}", "{q!s:>{d}}", True), ("m.pi", "m.e", True)),
+        *(("q, *kv = qkv", "*q, kv = qkv", True), ("return [", "yield [", True)),
+        ('case {"d"', 'case {b"d"', True),
+    ],
+)
+def test_the_digest_moves_with_the_meaning_alone(old: str, new: str, moves: bool) -> None:
+    edited = SOURCE.replace(old, new)
+    assert edited != SOURCE
+    assert (tree_digest(edited) != tree_digest(SOURCE)) == moves
+
+
+def test_text_is_not_taken_for_the_name_that_it_spells() -> None:
+    values = ("True", "'True'", "b'True'", "1", "1.0")
+    assert len({tree_digest(f"x = {value}") for value in values}) == 5

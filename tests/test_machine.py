@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,9 @@ GPUS = [Gpu(f"GPU-{digit * 4}", f"NVIDIA H{digit}00") for digit in "123"]
 
 
 @pytest.fixture(autouse=True)
-def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    machine.nvml.cache_clear()
-    yield
-    machine.nvml.cache_clear()
+    monkeypatch.setattr(machine, "nvml", machine.nvml.__wrapped__)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +76,6 @@ def test_without_pynvml_a_driver_is_not_taken_for_no_gpu(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(machine, "NVML_LIBRARY", "libno-such-library.so.1")
     assert (machine.gpus(), machine.detect_device("auto")) == ([], "cpu")
-    machine.nvml.cache_clear()
     monkeypatch.setattr(machine, "NVML_LIBRARY", None)  # loads, as a driver's library would
     for wanted in ("auto", "cuda"):
         with pytest.raises(MachineError, match="pip install nvidia-ml-py"):
@@ -116,9 +112,8 @@ def test_a_plan_made_elsewhere_names_records_as_the_machine_itself_does(
     elsewhere = plan(device_name="NVIDIA H200")  # this machine has no such GPU
     assert (elsewhere.device, elsewhere.orders) == ("cuda", there.orders)
     assert elsewhere.ceilings == there.ceilings
-    cpu = plan(device_name="AMD EPYC 9654 (4 CPUs)")
-    assert cpu.device == plan(device="cpu").device == "cpu"
-    assert not cpu.orders.keys() & plan(device="cpu").orders.keys()
+    cpu, here = plan(device_name="AMD EPYC 9654 (4 CPUs)"), plan(device="cpu")
+    assert cpu.device == here.device == "cpu" and not cpu.orders.keys() & here.orders.keys()
 
 
 def test_a_job_on_another_device_names_both_and_writes_nothing(
@@ -127,22 +122,14 @@ def test_a_job_on_another_device_names_both_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     order = next(iter(plan(device_name="NVIDIA H200").orders.values()))
     put_in(monkeypatch, "NVIDIA A100-SXM4-80GB")
-    for job in (
-        ["measure", "--order", json.dumps(order)],
-        ["ceilings", "--device", "cuda", "--device-name", "NVIDIA H200"],
-    ):
+    ceilings = ["ceilings", "--device", "cuda", "--device-name", "NVIDIA H200"]
+    for job in (["measure", "--order", json.dumps(order)], ceilings):
         assert main([*job, "--output", "made.json"]) == 1
-        message = capsys.readouterr().err
-        assert "planned for NVIDIA H200, but this job runs on NVIDIA A100-SXM4-80GB" in message
-        assert not Path("made.json").exists()
+        said = "planned for NVIDIA H200, but this job runs on NVIDIA A100-SXM4-80GB"
+        assert said in capsys.readouterr().err and not Path("made.json").exists()
 
 
 # What is known of devices
-
-
-WORKSPACES = {"9.0": 2 * 32 * 1024**2, "10.0": None}
-"""What PyTorch takes by default; not established after 9.0."""
-BEFORE_HOPPER = 2 * 8320 * 1024
 
 
 @pytest.mark.parametrize(
@@ -168,7 +155,7 @@ def test_every_figure_is_plausible_and_has_its_source() -> None:
         assert bool(row["cublas_workspaces_source"]) == bool(row["cublas_workspaces_bytes"])
         assert device.peak_tflops["float16"] > device.peak_tflops["float32"] > 0
         assert 100 < device.bandwidth < 10_000
-        assert 2**21 < device.l2_bytes < 2**28
-        assert 8 <= device.memory_gb <= 288
-        expected = WORKSPACES.get(device.compute_capability, BEFORE_HOPPER)
-        assert device.cublas_workspaces == expected
+        assert 2**21 < device.l2_bytes < 2**28 and 8 <= device.memory_gb <= 288
+        workspaces = {"9.0": 2 * 32 * 2**20, "10.0": None}  # not established after 9.0
+        expected = workspaces.get(device.compute_capability, 2 * 8320 * 1024)
+        assert device.cublas_workspaces == expected, "what PyTorch takes by default"

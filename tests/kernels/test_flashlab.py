@@ -51,13 +51,10 @@ print(json.dumps(errors))
 def test_both_plain_passes_agree_with_float64() -> None:
     """The relative errors of O, dQ, dK and dV, from one process that interprets Triton."""
     search = os.pathsep.join(str(KERNELS.parent / folder) for folder in ("workflow", "tests"))
-    answer = subprocess.run(
-        [sys.executable, "-c", INTERPRETED, str(KERNELS / "flash_lab.py"), json.dumps(CASES)],
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": search},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    for case, errors in zip(CASES, json.loads(answer.stdout), strict=True):
+    command = [sys.executable, "-c", INTERPRETED, KERNELS / "flash_lab.py", json.dumps(CASES)]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": search}
+    answer = subprocess.check_output(command, env=environment)
+    for case, errors in zip(CASES, json.loads(answer), strict=True):
         assert max(errors) < 1e-6, case
 
 
@@ -70,28 +67,23 @@ def test_the_plain_kernels_compile_and_fit_the_shared_memory_of_smaller_gpus() -
     from kernels.flashlab import choices, plain
 
     tiles = choices.plain_tiles(256, torch.float16)
-    kernels = {
-        plain.forward_kernel: tiles.forward,
-        plain.queries_kernel: tiles.queries,
-        plain.keys_kernel: tiles.keys,
+    type_of = {  # by the end of an argument's name
+        **{"_strides": ("i32", "i32", "i32", "constexpr"), "lse_ptr": "*fp32"},
+        **{"delta_ptr": "*fp32", "_ptr": "*fp16", "": "i32"},
     }
-    for kernel, tile in kernels.items():
+    for name in ("forward", "queries", "keys"):
+        kernel, tile = getattr(plain, f"{name}_kernel"), getattr(tiles, name)
         constants = {"D": 256, "WIDTH": 256, "BM": tile.rows, "BN": tile.cols, "CAUSAL": True}
         types, given = {}, {}
-        for i, name in enumerate(kernel.arg_names):
-            if name in constants:
-                types[name], given[(i,)] = "constexpr", constants[name]
-            elif name.endswith("_strides"):
-                types[name], given[i, 3] = ("i32", "i32", "i32", "constexpr"), 1
-            elif name.endswith("_ptr"):
-                types[name] = "*fp32" if name in ("lse_ptr", "delta_ptr") else "*fp16"
-            else:
-                types[name] = "i32"
-        compiled = triton.compile(
-            ASTSource(kernel, types, given),
-            target=GPUTarget("cuda", 86, 32),
-            options={"num_warps": tile.warps, "num_stages": tile.stages},
-        )
+        for i, argument in enumerate(kernel.arg_names):
+            types[argument] = next(type_of[end] for end in type_of if argument.endswith(end))
+            if argument in constants:
+                types[argument], given[(i,)] = "constexpr", constants[argument]
+            elif argument.endswith("_strides"):
+                given[i, 3] = 1
+        options = {"num_warps": tile.warps, "num_stages": tile.stages}
+        source, target = ASTSource(kernel, types, given), GPUTarget("cuda", 86, 32)
+        compiled = triton.compile(source, target=target, options=options)
         assert compiled.metadata.shared <= 99 * 1024
 
 

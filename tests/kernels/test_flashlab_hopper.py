@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -45,9 +45,22 @@ def driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     return install(monkeypatch, folder)
 
 
-@contextmanager
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The operators, implemented for tensors of the CPU."""
+@pytest.fixture
+def in_cpp(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets C++ launch the operators from the second call on, where it precedes `operator`."""
+    from kernels.flashlab import launcher
+
+    library = ctypes.PyDLL(str(launcher.compiled()))
+    called = functions(driver)  # kept as long as the launcher may call them
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in called]
+    monkeypatch.setattr(launcher, "loaded", launcher.Launcher(library, addresses, "CPU"))
+    yield
+    library.attach(None, ctypes.c_int64(0), b"CPU", (ctypes.c_void_p * len(addresses))())
+
+
+@pytest.fixture
+def operator(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The operators, implemented for tensors of the CPU; launched from Python."""
     from kernels.flashlab import hopper
     from kernels.flashlab import operator as loaded
 
@@ -59,33 +72,6 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     library._destroy()
 
 
-@pytest.fixture
-def operator(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The operators, launched from Python."""
-    with on_the_cpu(monkeypatch) as loaded:
-        yield loaded
-
-
-@pytest.fixture
-def launched(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The operators, launched from C++ from the second call on."""
-    from kernels.flashlab import launcher
-
-    library = ctypes.PyDLL(str(launcher.compiled()))
-    called = functions(driver)  # kept as long as the launcher may call them
-    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in called]
-    monkeypatch.setattr(launcher, "loaded", launcher.Launcher(library, addresses, "CPU"))
-    with on_the_cpu(monkeypatch) as loaded:
-        yield loaded
-    library.attach(None, ctypes.c_int64(0), b"CPU", (ctypes.c_void_p * len(addresses))())
-
-
-def random_qkv(*size: int, dtype: torch.dtype = HALF) -> torch.Tensor:
-    """(B, N, 3, H, D) of the given B, N, H, D."""
-    B, N, H, D = size
-    return torch.randn(B, N, 3, H, D, dtype=dtype)
-
-
 def assert_right(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
     for mine, right in zip(found, expected, strict=True):
         assert relative_error(mine, right) <= (1e-3 if mine.dtype == HALF else 8e-3)
@@ -95,7 +81,8 @@ def assert_passes_right(
     operator: ModuleType, size: Sequence[int], causal: bool, deterministic: bool, dtype: Any = HALF
 ) -> None:
     """Both passes of (B, N, H, D) agree with float64."""
-    qkv, grad = random_qkv(*size, dtype=dtype), torch.randn(size, dtype=dtype)
+    grad, (B, N, H, D) = torch.randn(size, dtype=dtype), size
+    qkv = torch.randn(B, N, 3, H, D, dtype=dtype)
     out, lse = operator.packed_forward(qkv, causal, deterministic)
     assert lse.isfinite().all()
     dqkv = operator.packed_backward(grad, qkv, out, lse, causal, deterministic)
@@ -134,7 +121,7 @@ def test_both_passes_agree_with_float64(driver: Driver, operator: ModuleType, ca
     for driver.seed in range(2 if size[1] < 200 else 1):  # the second time with other tensors
         driver.launched.clear()
         assert_passes_right(operator, size, causal, deterministic, dtype)
-        programs = {name: programs for name, programs, _ in driver.launched}
+        programs = dict(driver.launched)
         assert " ".join(programs).endswith(kernels)
         if driver.processors > 2:  # it sums dK and dV up as well
             assert programs["finish"] > programs["prepare"]
@@ -172,14 +159,14 @@ def test_an_unaligned_tensor_is_copied_and_nothing_gives_nothing(operator: Modul
     out, _ = operator.packed_forward(wide, True, False)
     assert_right([out], [reference_passes(wide, torch.zeros_like(out), True)[0]])
     for size in ((0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)):
-        qkv = random_qkv(*size).requires_grad_()
+        qkv = torch.randn(*size[:2], 3, *size[2:], dtype=HALF, requires_grad=True)
         out, _ = operator.packed_forward(qkv, True, False)
         (dqkv,) = torch.autograd.grad(out, qkv, torch.ones_like(out))
         assert out.shape == size and dqkv.shape == qkv.shape
 
 
 def test_the_operators_pass_pytorchs_own_checks(operator: ModuleType) -> None:
-    qkv = random_qkv(1, 5, 2, 64).requires_grad_()
+    qkv = torch.randn(1, 5, 3, 2, 64, dtype=HALF, requires_grad=True)
     out, lse = operator.packed_forward(qkv, True, False)
     assert out.requires_grad and not lse.requires_grad
     separate = tuple(x.detach().requires_grad_() for x in qkv.unbind(2))
@@ -196,6 +183,7 @@ def test_the_operators_pass_pytorchs_own_checks(operator: ModuleType) -> None:
         grad.sum().backward()
 
 
+@pytest.mark.usefixtures("in_cpp")
 @pytest.mark.parametrize(
     "case",  # D, N, deterministic, multiprocessors, the kernels that run
     [
@@ -206,11 +194,11 @@ def test_the_operators_pass_pytorchs_own_checks(operator: ModuleType) -> None:
     ],
 )
 def test_later_calls_are_launched_from_cpp_with_their_own_tensors(
-    driver: Driver, launched: ModuleType, monkeypatch: pytest.MonkeyPatch, case: Any
+    driver: Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch, case: Any
 ) -> None:
     head_dim, seq_len, deterministic, driver.processors, kernels = case
     for _ in range(3):
         driver.launched.clear()
-        assert_passes_right(launched, (1, seq_len, 2, head_dim), True, deterministic)
+        assert_passes_right(operator, (1, seq_len, 2, head_dim), True, deterministic)
         assert [name for name, *_ in driver.launched] == kernels.split()
-        monkeypatch.setattr(launched, "_kernels", None)  # Python is asked no more
+        monkeypatch.setattr(operator, "_kernels", None)  # Python is asked no more

@@ -1,22 +1,25 @@
-"""Kernels without a GPU: how they explain themselves, and what they refuse with a reason."""
+"""Kernels without a GPU: how they explain themselves, what they refuse, and the ladder's steps."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import KERNELS, find_implementations
+from flashlab.hw4.program import LADDER, steps
 from flashlab.measuring.child import measure
 from flashlab.measuring.kernel import load_kernel
 
-FLASH2 = KERNELS / "flash2.py"
 TAKES = {"attention": ["qkv", "causal"], "separate_attention": ["q", "k", "v", "causal"]}
 
 
@@ -35,20 +38,43 @@ def test_what_needs_a_gpu_is_unsupported_without_one_and_says_so(name: str) -> N
     run = attention_run(name, Shape(1, 16, 2, 32, False), "float32", "cpu").to_json()
     order = {"run": run, "protocol": {"name": "lab5", "repeats": 1}, "measure": ATTENTION.measure}
     answer = measure({**order, "kernel": str(find_implementations()[name].path)})
-    assert answer["status"] == "unsupported"
-    assert len(answer["message"]) > 20
-
-
-def test_what_flash2_does_not_support_is_said_with_the_librarys_reason() -> None:
-    qkv = torch.ones(1, 8, 3, 2, 8, dtype=torch.int32)
-    with (
-        pytest.warns(UserWarning, match="Got Query dtype: int"),
-        pytest.raises(RuntimeError, match="No available kernel"),
-    ):
-        load_kernel(FLASH2).attention(qkv, False)
+    assert answer["status"] == "unsupported" and len(answer["message"]) > 20
 
 
 def test_flash_attn_4_alone_is_no_flash_attn_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """It shares the folder, which is a package then, without the functions of the other."""
     monkeypatch.setitem(sys.modules, "flash_attn", ModuleType("flash_attn"))
-    assert load_kernel(FLASH2).provider("cuda").startswith("torch ")
+    assert load_kernel(KERNELS / "flash2.py").provider("cuda").startswith("torch ")
+
+
+# The steps of the ladder
+
+STEPS, HAS_TRITON = steps(), importlib.util.find_spec("triton") is not None
+LARGEST = {"TensorTF32": 1e-4, "TensorFP16": 2e-3, "SplitKeys": 2e-3}
+"""The largest errors of the steps on tensor cores, which need Triton."""
+
+
+@pytest.fixture(scope="module")
+def simulated() -> dict[str, list[float]]:
+    """The errors of the steps, each at some sizes, from a process with the simulators on."""
+    names = [name for name in STEPS if HAS_TRITON or name not in LARGEST]
+    command = [sys.executable, Path(__file__).with_name("simulated_ladder.py"), *names]
+    environment = {**os.environ, "PYTHONPATH": str(KERNELS.parent / "workflow")}
+    found: dict[str, list[float]] = json.loads(subprocess.check_output(command, env=environment))
+    return found
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_is_right_and_explained(simulated: dict[str, list[float]], name: str) -> None:
+    text = ast.get_docstring(ast.parse(STEPS[name].path.read_text(encoding="utf-8"))) or ""
+    assert text.startswith(f"Step {list(STEPS).index(name)}: ")
+    assert "B batch_size, N seq_len, d head_dim." in text
+    idea = STEPS[name].idea or {}
+    assert idea["en"].endswith(".") and idea["zh_TW"].endswith("。")
+    if name in LARGEST and not HAS_TRITON:
+        pytest.skip("Triton comes with the CUDA environment")
+    assert all(error < LARGEST.get(name, 1e-5) for error in simulated[name]), simulated[name]
+
+
+def test_the_ladder_has_no_step_beside_the_climb() -> None:
+    assert len(STEPS) == len([*LADDER.glob("*.py")]) == 12

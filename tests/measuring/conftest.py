@@ -22,7 +22,6 @@ from flashlab.records import Record, read_record
 from flashlab.runs import Run
 
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
-Kernel = Callable[[str], Implementation]
 Measured = Callable[..., Record]
 
 
@@ -55,22 +54,6 @@ def in_call(code: str) -> str:
     return f"def attention(qkv, causal):\n{lines}\n    return naive(qkv, causal)\n"
 
 
-HANG = "import os; open(__file__ + '.pid', 'w').write(str(os.getpid())); time.sleep(600)"
-"""What a kernel does that hangs, once it has written its process id beside its file."""
-
-
-@pytest.fixture
-def kernel(tmp_path: Path) -> Kernel:
-    """Writes a kernel, of which this is what follows `HEAD`."""
-
-    def write(text: str) -> Implementation:
-        path = tmp_path / "mine.py"
-        path.write_text(f"{HEAD}\n{text}\n", encoding="utf-8")
-        return read_implementation(path)
-
-    return write
-
-
 @pytest.fixture
 def protocol() -> dict[str, Any]:
     """The sampled protocol, cut as short as it goes."""
@@ -78,13 +61,15 @@ def protocol() -> dict[str, Any]:
 
 
 @pytest.fixture
-def measure(kernel: Kernel, protocol: dict[str, Any], tmp_path: Path) -> Measured:
-    """Measures a kernel, or one with this text, as a job does; reads the record from its file."""
+def measure(protocol: dict[str, Any], tmp_path: Path) -> Measured:
+    """Measures a kernel, or one with this text after `HEAD`, as a job does; reads its record."""
 
     def measured(of: str | Implementation = "", run: Run = RUN, **limits: Any) -> Record:
         os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
-        output = tmp_path / "records" / "r.json"
-        mine = kernel(of) if isinstance(of, str) else of
+        output, path = tmp_path / "records" / "r.json", tmp_path / "mine.py"
+        if isinstance(of, str):
+            path.write_text(f"{HEAD}\n{of}\n", encoding="utf-8")
+        mine = read_implementation(path) if isinstance(of, str) else of
         record = measure_run(ATTENTION, run, protocol | limits, mine, {"torch": "2"}, output)
         assert read_record(output, run) == record
         assert [path.name for path in output.parent.iterdir()] == ["r.json"]

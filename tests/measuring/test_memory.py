@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -46,11 +45,19 @@ def test_flash_never_holds_the_scores() -> None:
     assert 3.9 < long / short < 4.1
 
 
-def allocating(*steps: int) -> Callable[[], None]:
-    """Allocates (positive) and frees (negative) this many MiB, one after the other."""
+@pytest.mark.parametrize(
+    ("steps", "peak"), [((5,), 5), ((5, -5, 3), 5), ((5, 2, -5, 4, 1), 7), ((1, 2, 3, -2, 8), 12)]
+)
+def test_the_peak_is_what_was_held_at_once_beside_what_was_held_before(
+    steps: tuple[int, ...], peak: int
+) -> None:
+    """Of steps that each allocate, or free where they are negative, this many MiB."""
+    before: list[object] = [torch.empty(50 * MIB, dtype=torch.int8)]
+    before.append(before)
+    del before  # which the collector frees
 
     def both_passes() -> None:
-        gc.collect()  # what earlier work left to the collector does not count
+        gc.collect()
         held: dict[int, torch.Tensor] = {}
         for step in steps:
             if step > 0:
@@ -58,18 +65,4 @@ def allocating(*steps: int) -> Callable[[], None]:
             else:
                 del held[-step]
 
-    return both_passes
-
-
-@pytest.mark.parametrize(
-    ("steps", "peak"), [((5,), 5), ((5, -5, 3), 5), ((5, 2, -5, 4, 1), 7), ((1, 2, 3, -2, 8), 12)]
-)
-def test_the_peak_is_what_was_held_at_once_beside_what_was_held_before(
-    steps: tuple[int, ...], peak: int
-) -> None:
-    before = torch.empty(50 * MIB, dtype=torch.int8)
-    circle: list[object] = [torch.empty(50 * MIB, dtype=torch.int8)]
-    circle.append(circle)
-    del circle
-    assert peak_memory(allocating(*steps), "cpu") == peak * MIB
-    assert before.numel() == 50 * MIB
+    assert peak_memory(both_passes, "cpu") == peak * MIB

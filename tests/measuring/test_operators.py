@@ -48,8 +48,8 @@ def test_a_disturbance_of_one_call_does_not_count() -> None:
     def call(product: int, softmax: int) -> list[Operator]:
         return [Operator("product", "aten::bmm", product), Operator("softmax", "s", softmax)]
 
-    assert typical([call(50, 20), call(51, 90), call(49, 21)]) == call(50, 21)
     other = [Operator("product", "aten::mm", 7)]
+    assert typical([call(50, 20), call(51, 90), call(49, 21)]) == call(50, 21)
     assert typical([call(50, 20), other, call(49, 21)]) == other
 
 
@@ -65,10 +65,8 @@ def counted(in_workflow: None, measure: Measured) -> Measured:
 
 
 def values(record: Record, name: str) -> dict[str, float]:
-    return {
-        metric.quantity.name: record.metrics[metric.name].value
-        for metric in ATTENTION.counters_on("cpu")[name]
-    }
+    counters = ATTENTION.counters_on("cpu")[name]
+    return {each.quantity.name: record.metrics[each.name].value for each in counters}
 
 
 def test_the_naive_pass_writes_its_scores_in_several_operators(counted: Measured) -> None:
@@ -83,7 +81,6 @@ def test_the_naive_pass_writes_its_scores_in_several_operators(counted: Measured
     assert record.details
     names = {operator["name"] for operator in record.details["operators"]["forward_time"]}
     assert {"aten::baddbmm", "aten::bmm", "aten::softmax"} <= names
-    assert values(record, "backward_time")["product_share"] > 0
 
 
 def test_flash_attention_is_one_operator_that_allocates_its_output_alone(counted: Measured) -> None:
@@ -93,12 +90,9 @@ def test_flash_attention_is_one_operator_that_allocates_its_output_alone(counted
     assert output <= found["allocated_bytes"] < 4 * output
 
 
-def test_a_kernel_that_fails_becomes_a_record(counted: Measured) -> None:
+def test_a_kernel_that_fails_becomes_a_record_and_no_timed_one_depends_on_counting(
+    counted: Measured,
+) -> None:
     record = counted(in_call("raise RuntimeError('broken')"))
-    assert (record.status, record.metrics) == ("error", {})
-    assert "broken" in str(record.message)
-
-
-def test_counting_decides_no_timed_record() -> None:
-    paths = sources_of("flashlab.measuring.child")
-    assert "operators.py" not in {path.name for path in paths}
+    assert (record.status, record.metrics) == ("error", {}) and "broken" in str(record.message)
+    assert "operators.py" not in {path.name for path in sources_of("flashlab.measuring.child")}

@@ -27,7 +27,6 @@ KERNELS = {
 }
 """The kernels of each file of kernels/flashlab/cuda."""
 
-PROCESSORS, CACHE_BYTES = 2, 2**20
 COMPILE = ("g++", "-std=c++17", "-fPIC", "-shared", "-w", "-Wno-psabi", "-U_FORTIFY_SOURCE")
 
 
@@ -43,33 +42,28 @@ class _Map(ctypes.Structure):
 
 
 class Driver:
-    """Stands in for libcuda.
+    """Stands in for libcuda; `launched` has the name and the number of blocks of each launch."""
 
-    `launched` has the name, the number of blocks and the bytes of shared memory of each launch.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.processors = PROCESSORS
-        self.launched: list[tuple[str, int, int]] = []
-        self._libraries: list[tuple[ctypes.CDLL, str]] = []
-        self._functions: list[tuple[Any, str, int]] = []
+    def __init__(self) -> None:
+        self.seed, self.processors = 0, 2
+        self.launched: list[tuple[str, int]] = []
+        self._libraries: list[ctypes.CDLL] = []
+        self._functions: list[tuple[Any, str]] = []
+        self._shared_bytes: dict[int | None, int] = {}
 
     def cuModuleLoadData(self, handle: Any, code: bytes) -> int:
-        path, _, name = code.decode().partition("\n")
-        self._libraries.append((ctypes.CDLL(path), name))
+        self._libraries.append(ctypes.CDLL(code.decode()))
         handle._obj.value = len(self._libraries)
         return 0
 
     def cuModuleGetFunction(self, found: Any, module: ctypes.c_void_p, name: bytes) -> int:
-        library, _ = self._libraries[(module.value or 0) - 1]
-        self._functions.append((library[f"launch_{name.decode()}"], name.decode(), 0))
+        library = self._libraries[(module.value or 0) - 1]
+        self._functions.append((library[f"launch_{name.decode()}"], name.decode()))
         found._obj.value = len(self._functions)
         return 0
 
     def cuFuncSetAttribute(self, function: ctypes.c_void_p, _: int, shared_bytes: int) -> int:
-        at = (function.value or 0) - 1
-        self._functions[at] = (*self._functions[at][:2], shared_bytes)
+        self._shared_bytes[function.value] = shared_bytes
         return 0
 
     def cuTensorMapEncodeTiled(
@@ -80,8 +74,7 @@ class Driver:
         assert list(box) == [64, 1, box[2], 1] and box[2] <= 256
         tensor_map = _Map.from_address(place)
         tensor_map.base, tensor_map.rows = base, box[2]
-        tensor_map.sizes[:] = list(sizes)
-        tensor_map.strides[:] = [2, *strides]
+        tensor_map.sizes[:], tensor_map.strides[:] = [*sizes], [2, *strides]
         return 0
 
     def cuTensorMapReplaceAddress(self, place: int, base: int) -> int:
@@ -100,9 +93,10 @@ class Driver:
 
         given = _Configuration.from_address(place)
         (blocks, *ones), (threads, *more_ones) = given.blocks, given.threads
-        launch, name, allowed = self._functions[(function.value or 0) - 1]
+        launch, name = self._functions[(function.value or 0) - 1]
+        allowed = self._shared_bytes.get(function.value, 0)
         assert [*ones, *more_ones] == [1] * 4 and given.shared_bytes == allowed <= 227 * 1024
-        self.launched.append((name, blocks, allowed))
+        self.launched.append((name, blocks))
         (argument,) = (ctypes.c_void_p * 1).from_address(arguments)
         early = _Attribute.from_address(given.attributes).value
         launch(blocks, threads, allowed, self.seed, early, ctypes.c_void_p(argument))
@@ -110,7 +104,7 @@ class Driver:
 
 
 def compiler(folder: Path) -> Callable[[str, str], bytes]:
-    """In place of `compiling.cubin`: a library in a folder, as its path and its kernel's file."""
+    """In place of `compiling.cubin`: the path of a library in a folder."""
     from kernels.flashlab import compiling
 
     sm90 = (compiling.FOLDER / "sm90.cuh").read_text(encoding="utf-8")
@@ -134,19 +128,19 @@ def compiler(folder: Path) -> Callable[[str, str], bytes]:
                 subprocess.run(command, check=True)
             command = [*COMPILE, "-O1", "-x", "c++", "-", "-x", "none", str(simulator)]
             subprocess.run([*command, "-o", str(library)], input=text, text=True, check=True)
-        return f"{library}\n{name}".encode()
+        return str(library).encode()
 
     return cubin
 
 
-def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
+def install(monkeypatch: Any, folder: Path) -> Driver:
     """Let FlashLab's Hopper kernels run on tensors of the CPU."""
     from kernels.flashlab import compiling, hopper, launching
 
-    driver = Driver(seed)
+    driver = Driver()
 
     def gpu(_: int) -> SimpleNamespace:
-        return SimpleNamespace(multi_processor_count=driver.processors, L2_cache_size=CACHE_BYTES)
+        return SimpleNamespace(multi_processor_count=driver.processors, L2_cache_size=2**20)
 
     monkeypatch.setattr(launching, "_driver", lambda: driver)
     monkeypatch.setattr(compiling, "cubin", compiler(folder))
@@ -163,23 +157,20 @@ def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
 
 def functions(driver: Driver) -> list[Any]:
     """The C functions of the C++ launcher: `FUNCTIONS` of kernels/flashlab/launcher.py."""
-    integer, pointer = ctypes.c_int, ctypes.c_void_p
-    a_pointer, an_integer = ctypes.POINTER(pointer), ctypes.POINTER(integer)
+    integer, pointer, function = ctypes.c_int, ctypes.c_void_p, ctypes.CFUNCTYPE
 
-    def context(found: Any) -> int:
-        found.contents.value = 1
-        return 0
+    def launch(place: int, launched: int, arguments: int, rest: None) -> int:
+        return driver.cuLaunchKernelEx(place, pointer(launched), arguments, rest)
 
-    def nothing(_: Any, found: Any) -> int:
-        found.contents.value = 0
+    def found(*given: Any) -> int:
+        """A context, 1, where that alone is asked for; else neither a capture nor a stream, 0."""
+        given[-1].contents.value = int(len(given) == 1)
         return 0
 
     return [
-        ctypes.CFUNCTYPE(integer, *[pointer] * 4)(
-            lambda place, function, *rest: driver.cuLaunchKernelEx(place, pointer(function), *rest)
-        ),
-        ctypes.CFUNCTYPE(integer, pointer, pointer)(driver.cuTensorMapReplaceAddress),
-        ctypes.CFUNCTYPE(integer, a_pointer)(context),
-        ctypes.CFUNCTYPE(integer, pointer, an_integer)(nothing),
-        ctypes.CFUNCTYPE(integer, ctypes.c_int32, a_pointer)(nothing),
+        function(integer, *[pointer] * 4)(launch),
+        function(integer, pointer, pointer)(driver.cuTensorMapReplaceAddress),
+        function(integer, ctypes.POINTER(pointer))(found),
+        function(integer, pointer, ctypes.POINTER(integer))(found),
+        function(integer, ctypes.c_int32, ctypes.POINTER(pointer))(found),
     ]
