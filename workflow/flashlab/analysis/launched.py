@@ -21,7 +21,7 @@ number format, fills), reductions, and element-wise operations, masks among them
 CLASSES = tuple(CLASS_LABELS)
 
 _CLASSES = (
-    ("softmax", re.compile(r"softmax")),
+    ("softmax", re.compile(r"softmax|SoftMax(For|Back)ward")),
     ("copy", re.compile(r"copy|CatArray|FillFunctor|[Mm]emcpy|[Mm]emset|triton_poi_\w*zeros")),
     ("reduction", re.compile(r"reduce_kernel|\breduce\b")),
     ("elementwise", re.compile(r"elementwise|triu|tril|index_|triton_poi_")),
