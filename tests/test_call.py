@@ -8,13 +8,13 @@ import signal
 import socket
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-import yaml
 from planted.calls import another_call
 
 from flashlab.benchmarks import registry
-from flashlab.config import ConfigError, Layer
+from flashlab.config import ConfigError, Layer, read_layer
 from flashlab.files import read_json, write_json
 from flashlab.plan import call
 from flashlab.plan.call import HOLDER, CallError, asked_benchmark, hold_folder
@@ -73,17 +73,16 @@ def test_a_call_is_about_the_one_benchmark_whose_files_it_names(
             asked_benchmark(arguments.split(), layers)
 
 
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        *(("./report/compare.html", r"compare=\[NAME,NAME\]"), ("verify", "pdf=PATH")),
-        *(("report/grades.csv", "submissions=DIR"), ("freeze", "name=NAME")),
-    ],
-)
-def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str, said: str) -> None:
-    base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
-    with pytest.raises(CallError, match=said):
-        call.begin(base, [], ["--cores", "1", target], dry=True)
+LACKED = {
+    **{"./report/compare.html": r"compare=\[NAME,NAME\]", "verify": "pdf=PATH"},
+    **{"report/grades.csv": "submissions=DIR", "freeze": "name=NAME"},
+}
+
+
+@pytest.mark.parametrize("target", LACKED)
+def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str) -> None:
+    with pytest.raises(CallError, match=LACKED[target]):
+        call.begin(read_layer(CONFIG), [], ["--cores", "1", target], dry=True)
 
 
 # One call at a time
@@ -100,9 +99,8 @@ def test_a_living_call_is_named_and_its_lock_left_alone_until_it_is_killed() -> 
     with another_call() as other:
         LOCK.parent.mkdir(parents=True)
         LOCK.touch()
-        with pytest.raises(
-            CallError, match=rf"process {other.pid}\) .* nothing was changed\. Wait"
-        ):
+        said = rf"process {other.pid}\) .* nothing was changed\. Wait"
+        with pytest.raises(CallError, match=said):
             hold_folder()
         assert LOCK.exists()
         os.kill(other.pid, signal.SIGKILL)
@@ -121,10 +119,8 @@ def test_a_call_on_another_host_is_named_with_the_folder_to_remove_if_it_was_kil
 
 
 def test_without_locks_only_a_gone_process_loses_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locks(file: object, operation: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(call.fcntl, "flock", no_locks)
+    no_locks = OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    monkeypatch.setattr(call.fcntl, "flock", Mock(side_effect=no_locks))
     leave(process=os.getpid())
     with pytest.raises(CallError, match="nothing was changed"):
         hold_folder()

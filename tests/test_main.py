@@ -1,15 +1,17 @@
-"""The command line as a whole: how it ends."""
+"""The command line as a whole, and lab5.py beside it, as their users call them."""
 
 from __future__ import annotations
 
-import argparse
 import inspect
+import json
 import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,13 +19,25 @@ from flashlab import cli
 from flashlab.analysis import stage
 from flashlab.analysis.experiment import OF_DATASET
 
-
-def options_of(command: argparse.ArgumentParser) -> list[str]:
-    """The options and arguments of a command, without its help."""
-    return [action.dest for action in command._actions if action.dest != "help"]
-
-
 COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.nargs == "A...")
+Call = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, root: Path) -> Call:
+    """Has Python run these words in a folder of the test's own."""
+
+    def begun(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return begun
 
 
 def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
@@ -35,40 +49,85 @@ def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_a_command_gives_its_function_the_values_of_its_options(name: str) -> None:
     function = pkgutil.resolve_name(cli.COMMANDS[name].split()[0])
-    inspect.signature(function).bind(*options_of(COMMANDS[name]))
+    options = (action.dest for action in COMMANDS[name]._actions if action.dest != "help")
+    inspect.signature(function).bind(*options)
     assert get_type_hints(function)["return"] in (int, type(None), int | None)
 
 
 def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: argparse.Namespace) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(stage, "make_tables", interrupted)
-    names = ("results", "output")
-    assert cli.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
+    monkeypatch.setattr(stage, "make_tables", Mock(side_effect=KeyboardInterrupt))
+    assert cli.main(["tables", "--results=results", "--output=output"]) == 130
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_json_py_in_the_folder_is_none_of_pythons(root: Path, tmp_path: Path) -> None:
+def test_a_json_py_in_the_folder_is_none_of_pythons(call: Call, tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("1 / 0")
     (tmp_path / "Snakefile").touch()
-    command = [sys.executable, "-m", "flashlab", "clean"]
-    env = {**os.environ, "PYTHONPATH": str(root / "workflow")}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.stdout == "There is nothing to delete.\n", done.stderr
+    said = ("There is nothing to delete.\n", "")
+    assert call("-m", "flashlab", "clean").communicate() == said
 
 
-def test_a_command_whose_reader_has_left_ends_quietly(tmp_path: Path, root: Path) -> None:
-    tmp_path.joinpath("Snakefile").touch()
-    call = subprocess.Popen(
-        [sys.executable, "-m", "flashlab", "clean"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert call.stdout and call.stderr
-    call.stdout.close()  # as `head` does
-    assert (call.wait(), call.stderr.read()) == (141, b"")
+def test_a_command_whose_reader_has_left_ends_quietly(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").touch()
+    clean = call("-m", "flashlab", "clean")
+    assert clean.stdout and clean.stderr
+    clean.stdout.close()  # as `head` does
+    assert (clean.wait(), clean.stderr.read()) == (141, "")
+
+
+# The drop-in for the course's script
+
+
+@pytest.fixture
+def lab5(call: Call, root: Path) -> Callable[[str], tuple[int, str, str]]:
+    """Calls it at a tiny shape: its status, output and errors."""
+
+    def done(arguments: str) -> tuple[int, str, str]:
+        tiny = "--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32"
+        process = call(str(root / "lab5.py"), *f"{tiny} {arguments}".split())
+        said, complained = process.communicate()
+        return process.returncode, said, complained
+
+    return done
+
+
+def test_a_result_has_the_scripts_keys_and_definitions(lab5: Any, tmp_path: Path) -> None:
+    """Of any implementation in kernels/."""
+    status, said, complained = lab5("--impl SdpaMath --causal --repeats 3")
+    assert (status, complained) == (0, "")
+    result = json.loads((tmp_path / "benchmark_result.json").read_text())
+    flops = 4 * 32**2 * 32 / 2  # half of them, with the mask
+    for name, share in {"forward": 1, "backward": 2.5, "forward_backward": 3.5}.items():
+        measured = result[name]
+        rate = flops * share / measured["time(s)"] / 1e12
+        assert measured["FLOPS(TFLOPs/s)"] == pytest.approx(rate)
+        assert f"{name}: {measured['time(s)']:.4g} s, {rate:.3g} TFLOPs/s" in said
+    assert result["peak_memory_usage(MB)"] > 0
+    run, protocol = result["record"]["run"], result["record"]["protocol"]
+    assert (run["implementation"], run["causal"]) == ("SdpaMath", True)
+    assert (protocol["name"], protocol["repeats"]) == ("lab5", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--emb_dim 99", "99 is not divisible by --num_heads 2"),
+        ("--output missing/result.json", "does not exist"),
+    ],
+)
+def test_a_wrong_call_is_one_message_and_no_file(
+    lab5: Any, tmp_path: Path, arguments: str, message: str
+) -> None:
+    status, _, complained = lab5(arguments)
+    assert status == 2 and message in complained and "Traceback" not in complained
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_run_without_numbers_says_why_and_keeps_its_record(lab5: Any, tmp_path: Path) -> None:
+    status, _, complained = lab5("--impl SdpaCudnn --output o.json")
+    assert status == 1 and "unsupported: No " in complained and complained.count("\n") == 1
+    record = json.loads((tmp_path / "o.json").read_text())
+    assert record["forward"]["time(s)"] is None
+    assert record["record"]["status"] == "unsupported"
