@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -222,10 +221,10 @@ RUNS = [
 
 def in_processes(count: int, folder: Path = Path()) -> Planned:
     """The runs, each in so many processes."""
+    paths = {run: [folder / f"{run.slug}-{i}.json" for i in range(count)] for run in RUNS}
     return Planned(
-        {r: [Entry(r, {}, folder / f"{r.slug}-{i}.json", None, i) for i in range(count)]
-         for r in RUNS}
-    )  # fmt: skip
+        {r: [Entry(r, {}, path, None, i) for i, path in enumerate(paths[r])] for r in RUNS}
+    )
 
 
 def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_number() -> None:
@@ -305,13 +304,14 @@ def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path
     assert "gone.json" in str(caught.value) and "there.json" not in str(caught.value)
 
 
-def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
+def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_implementations(
     config: Config,
 ) -> None:
     def runs(**overrides: Any) -> dict[str, int]:
         plan = planned(config, dataset="h200", **overrides)
         return {name: len({*paths} - {*plan.counters}) for name, paths in plan.experiments.items()}
 
+    assert runs()["seq_len"] > runs(experiments=config["experiments"])["seq_len"] > 0
     experiments = ["num_heads", {"use": "causal", "name": "mask"}]
     assert runs(experiments=experiments) == {"summary": 6, "num_heads": 108, "mask": 216}
     fewer = runs(experiments=experiments, implementations=["Pytorch", "Flash2"])
@@ -320,19 +320,6 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
         runs(experiments=["seq_le"])
     with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
         runs(again="Flash2")
-
-
-def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(config: Config) -> None:
-    kept = {**{key: config[key] for key in ("baseline", "summary")}, "experiments": ["seq_len"]}
-    manifest = {
-        **{"version": 2, "name": "empty", "device": "cpu", "dtype": "float32"},
-        **{"protocol": "sampled", "config": kept, "ceilings": None, "records": []},
-    }
-    Path("data/empty").mkdir(parents=True)
-    Path("data/empty/manifest.json").write_text(json.dumps(manifest))
-    for own, runs in (({}, 8), ({"experiments": config["experiments"]}, 32)):
-        with pytest.raises(DatasetError, match=f"lacks {runs} of the {runs} runs"):
-            planned(config, dataset="empty", **own)
 
 
 def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Config) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from flashlab.runs import Run
 @pytest.mark.parametrize("status", [*STATUSES, "counters"])
 def test_a_record_is_read_as_it_was_written(tmp_path: Path, run: Run, status: str) -> None:
     """Counters may be 0."""
-    is_counted, path = status == "counters", tmp_path / "r.json"
-    record = counters_of(record_of(run), fused_share=0.0) if is_counted else record_of(run, status)
+    counters, path = counters_of(record_of(run), fused_share=0.0), tmp_path / "r.json"
+    record = counters if status == "counters" else record_of(run, status)
     write_record(path, record)
     assert read_record(path, run, sha256_of(path)) == record
-    assert record.has_counters == is_counted
+    assert record.has_counters == (status == "counters")
 
 
 def test_the_courses_four_keys_stay_at_the_top_and_have_no_numbers_of_other_runs(run: Run) -> None:
@@ -40,33 +39,26 @@ def test_the_courses_four_keys_stay_at_the_top_and_have_no_numbers_of_other_runs
     assert counters_of(record_of(run)).to_json().keys() == {"record"}
 
 
+TIME = "record.metrics.forward_time"
+
+
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     """A copy of a document with another value at a path of keys."""
-    found = inner = copy.deepcopy(document)
-    *keys, last = path.split(".")
-    for key in keys:
-        inner = inner[key]
-    inner[last] = value
-    return found
+    key, _, rest = path.partition(".")
+    return {**document, key: changed(document[key], rest, value) if rest else value}
 
 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        *(("record.metrics.forward_time.value", value) for value in (None, 0, -1.0, True, "0.1")),
-        ("record.metrics.forward_time.samples", [0.1, 0.0]),
-        ("record.metrics.forward_time.samples", [0.1] * 12),
-        ("record.metrics.forward_time.value", 0.1),
-        ("record.metrics.forward_time.unit", "s"),
-        ("record.metrics.forward_time.stopped", "bored"),
-        ("record.metrics.heat", {"unit": "J", "value": 1.0}),
-        ("record.metrics", {}),
+        *((f"{TIME}.value", value) for value in (None, 0, -1.0, True, "0.1", 0.1)),
+        *((f"{TIME}.samples", [0.1, 0.0]), (f"{TIME}.samples", [0.1] * 12)),
+        *((f"{TIME}.unit", "s"), (f"{TIME}.stopped", "bored")),
+        *(("record.metrics.heat", {"unit": "J", "value": 1.0}), ("record.metrics", {})),
         ("record.warnings", [{"code": "a_code_that_nothing_gives"}]),
         *(("record.started", value) for value in ("yesterday", "2026-01-02T03:04:05")),
         ("record.ended", "2026-01-02T03:04:04+00:00"),
-        ("record.benchmark", "swimming"),
-        ("record.run.seq_len", 0),
-        ("record.version", "new"),
+        *(("record.benchmark", "swimming"), ("record.run.seq_len", 0), ("record.version", "new")),
         *(("record.colour", "red"), ("colour", "red")),
     ],
 )
@@ -109,18 +101,22 @@ def test_the_record_of_another_run_or_a_changed_one_is_refused(tmp_path: Path, r
         read_record(path, run, recorded)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"record": {}}'])
-def test_nonsense_is_refused(tmp_path: Path, run: Run, content: bytes) -> None:
-    (tmp_path / "r.json").write_bytes(content)
-    with pytest.raises(RecordError, match=r"r\.json"):
-        read_record(tmp_path / "r.json", run)
+NONSENSE = (b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"record": {}}')
 
 
-def test_a_record_without_an_end_is_refused(tmp_path: Path, run: Run) -> None:
-    endless, huge = tmp_path / "endless.json", tmp_path / "huge.json"
-    endless.symlink_to("/dev/zero")
-    huge.touch()
-    os.truncate(huge, 2**40)  # takes no room on the disk
-    for path, why in ((huge, "has 1099511627776 bytes"), (endless, "not a regular file")):
-        with pytest.raises(RecordError, match=rf"{path.name}: the record of Flash2 .*{why}"):
-            read_record(path, run)
+@pytest.mark.parametrize("content", [*NONSENSE, None, 2**40])
+def test_nonsense_is_refused_and_what_has_no_end(
+    tmp_path: Path, run: Run, content: bytes | int | None
+) -> None:
+    path, why = tmp_path / "r.json", ""
+    if content is None:
+        path.symlink_to("/dev/zero")
+        why = "not a regular file"
+    elif isinstance(content, int):
+        path.touch()
+        os.truncate(path, content)  # takes no room on the disk
+        why = f"has {content} bytes"
+    else:
+        path.write_bytes(content)
+    with pytest.raises(RecordError, match=rf"r\.json.*{why}"):
+        read_record(path, run)
