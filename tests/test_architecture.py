@@ -40,12 +40,8 @@ COMMANDS = modules("checking hw4 compare.bench compare.interleave")
 """What measures without a plan: the commands of kernel authors and homework 4."""
 WITHOUT_TORCH = {"flashlab.measuring", *modules("measuring.supervise")}
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
-FLOOR = modules("benchmarks.") - MEASURED_BY
 GROUND = "files runs records devices syntax untrusted labels"
-FLOOR |= {f"flashlab.{name}" for name in GROUND.split()}
-NAMING = modules("config machine plan.make plan.runs plan.identity plan.datasets")
-"""What decides the names of records."""
-
+FLOOR = modules("benchmarks.") - MEASURED_BY | {f"flashlab.{name}" for name in GROUND.split()}
 
 FLOORS = {
     "the ground floor stands on itself alone": (FLOOR, {*MODULES} - FLOOR),
@@ -54,17 +50,14 @@ FLOORS = {
         modules("runs records benchmarks.registry")
         | modules("benchmarks.", ".declaration", ".costs"),
     ),
-    **{
-        f"{stage} before {later}": ({f"flashlab.{stage}"}, modules(later))
-        for stage, later in {
-            **{"plan.make": "analysis figures report", "analysis.tables": "figures report"},
-            **{"story.stage": "figures report", "figures.stage": "report"},
-        }.items()
-    },
-    **{
-        f"{stage} names no records": ({f"flashlab.{stage}"}, NAMING)
-        for stage in (*STAGES, "analysis.verdict_changes")
-    },
+    "planning before what follows": ({"flashlab.plan.make"}, modules("analysis figures report")),
+    "tables before figures": ({"flashlab.analysis.tables"}, modules("figures report")),
+    "sentences before figures": ({"flashlab.story.stage"}, modules("figures report")),
+    "figures before the report": ({"flashlab.figures.stage"}, modules("report")),
+    "no later stage names records": (
+        {f"flashlab.{stage}" for stage in (*STAGES, "analysis.verdict_changes")},
+        modules("config machine plan.make plan.runs plan.identity plan.datasets"),
+    ),
 }
 
 

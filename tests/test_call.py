@@ -36,13 +36,10 @@ def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals(tmp_path: Path) 
     write_views({name: {"a": 1}})
     os.utime(name, ns=(1, 10**9))
     write_views({name: {"a": 1}, "new.json": {}}, elsewhere)
-    assert (elsewhere / name).stat().st_mtime_ns == Path(name).stat().st_mtime_ns == 10**9
+    assert (elsewhere / name).stat().st_mtime == Path(name).stat().st_mtime == 1
     write_views({name: {"a": 2}}, elsewhere)
-    assert (elsewhere / name).stat().st_mtime_ns > 10**9
+    assert (elsewhere / name).stat().st_mtime > 1
     assert not Path("new.json").exists()
-
-
-BOTH = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +53,7 @@ BOTH = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a c
         ("--report report/provenance.html mine/report/lab6.pdf ./report/compare.pdf", None, None),
         # Which there is not, or not in one call:
         ("report/lab6.pdf", None, r"no report lab6 \(did you mean lab5\?\); there are lab5"),
-        ("report/lab5.pdf report/sorts.pdf", None, BOTH),
+        ("report/lab5.pdf report/sorts.pdf", None, "is of sorting; make a call for each"),
         ("report/sorts.pdf", "attention", "the call's configuration is of attention"),
     ],
 )

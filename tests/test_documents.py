@@ -23,7 +23,7 @@ from snakemake.cli import get_argument_parser
 
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.cli import make_parser
-from flashlab.config.model import configuration_of, model_at
+from flashlab.config.model import CONFIGURATION, configuration_of, model_at
 from flashlab.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -122,26 +122,25 @@ FILE = re.compile(r"\.?[\w.-]+(/[\w.-]+)*(/|\.(css|csv|gz|html|j2|js|json|md|pdf
 BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:[A-Z_]+=(?:'[^']*'|\S*) )*(\./run|snakemake|python -m flashlab)(| .*)$")
 MODELS = [configuration_of(benchmark) for benchmark in BENCHMARKS.values()]
+REPORTS = {benchmark.report for benchmark in BENCHMARKS.values()}
 COMMANDS = next(dict(a.choices or {}) for a in make_parser()._actions if a.nargs == "A...")
 
 
 @functools.cache
 def code() -> str:
     """The text of all that makes files, and the names of the project's files."""
-    made_by = [*ROOT.glob("workflow/**/*.py"), *ROOT.glob("workflow/**/*.smk"), ROOT / "run"]
-    names = [path.name for path in ROOT.glob("[!r.]*/**/*")]
-    return "\n".join([*(path.read_text("utf-8") for path in made_by), *names])
+    paths = (path for pattern in ("*.py", "*.smk") for path in ROOT.glob(f"workflow/**/{pattern}"))
+    names = (path.name for path in ROOT.glob("[!r.]*/**/*"))
+    return "\n".join([text("run"), *(path.read_text("utf-8") for path in paths), *names])
 
 
 def is_a_file(name: str, document: Path) -> bool:
     """True if a path is that of a file, or of an output of the code."""
     if any((at / name).exists() for at in (ROOT, document.parent, ROOT / "kernels", *PACKAGES)):
         return True
-    last = name.rstrip("/").rpartition("/")[2]
-    if "/" in name.rstrip("/") and not re.match(MADE, name):
-        return False
-    is_report = Path(last).stem in {benchmark.report for benchmark in BENCHMARKS.values()}
-    return is_report or bool(re.search(rf"\b{re.escape(last)}\b", code()))
+    *folders, last = name.rstrip("/").split("/")
+    is_named = Path(last).stem in REPORTS or re.search(rf"\b{re.escape(last)}\b", code())
+    return bool(is_named and (not folders or re.match(MADE, name)))
 
 
 def is_a_key(name: str) -> bool:
@@ -173,10 +172,8 @@ def options_of(program: str, command: str) -> set[str]:
 def mistakes_of_a_call(program: str, words: list[str]) -> Iterator[str]:
     """The commands, options, targets and keys of a call that do not exist."""
     options = options_of(program, words[0]) if words else {"--help"}
-    if not options:
-        yield words[0]
-        return
-    yield from (w for w in words if w.startswith("--") and w.split("=")[0] not in options)
+    given = (word for word in words if word.startswith("--")) if options else words[:1]
+    yield from (word for word in given if word.split("=")[0] not in options)
     if "--config" in options:
         keys = [w for w in words if re.match("(?!gpu|mem_mb|slurm_)[a-z_]+=", w)]
         yield from (key for key in keys if not is_a_key(key.split("=")[0]))
@@ -191,7 +188,7 @@ def mistakes(path: Path) -> Iterator[str]:
     lines = [line.strip() for block in BLOCK.findall(page) for line in block.split("\n")]
     spans = [" ".join(span.split()) for span in re.findall("`([^`]+)`", prose)]
     tops = {inside.stem for package in PACKAGES for inside in package.iterdir()}
-    tops |= set(configuration_of(BENCHMARKS["attention"]).model_fields)
+    tops |= set(CONFIGURATION.model_fields)
     for span in spans:
         if FILE.fullmatch(span):
             known = span in EXAMPLES or PLACEHOLDER.search(span) or is_a_file(span, path)
@@ -204,10 +201,9 @@ def mistakes(path: Path) -> Iterator[str]:
     for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", prose):
         name, _, anchor = target.partition("#")
         file = path.parent / name if name else path
-        headings = re.findall("^#+ (.*)$", file.read_text("utf-8"), re.M) if anchor else []
+        headings = re.findall("^#+ (.*)$", file.read_text("utf-8"), re.M) if anchor else [""]
         anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
-        if not file.exists() or (anchor and anchor not in anchors):
-            yield target
+        yield from [] if file.exists() and anchor in anchors else [target]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,9 @@ def test_canonical_text_has_no_order_of_keys(value: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_canonical_and_written_json_refuse_what_json_has_not(tmp_path: Path, number: float) -> None:
-    with pytest.raises(ValueError):
-        canonical({"x": number})
-    with pytest.raises(ValueError):
-        write_json(tmp_path / "x.json", {"x": number})
+    for write in (canonical, partial(write_json, tmp_path / "x.json")):
+        with pytest.raises(ValueError):
+            write({"x": number})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,8 +57,8 @@ def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(tmp_path: Path
         assert writer.stdout and writer.stdout.readline() == b"writing\n"
         os.kill(writer.pid, signal.SIGKILL)
     assert path.read_text() == "old"
-    write_json(path, {"after": "the kill"})
-    assert json.loads(path.read_text()) == {"after": "the kill"}
+    write_json(path, "after the kill")
+    assert json.loads(path.read_text()) == "after the kill"
 
 
 def test_on_a_full_disk_nothing_is_left_but_what_was_there(full_disk: Path) -> None:
@@ -73,17 +73,17 @@ def test_on_a_full_disk_nothing_is_left_but_what_was_there(full_disk: Path) -> N
 # The lists of digests of what jobs have made
 
 
-def written(path: Path, text: str) -> Path:
+def written(folder: Path, name: str, text: str = "{}") -> Path:
+    path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
 
 def test_a_list_holds_the_newest_files_of_an_output_and_those_beside_it(tmp_path: Path) -> None:
-    runs = written(tmp_path / "tables" / "causal" / "runs.csv", "run\n")
-    old = written(tmp_path / "tables" / "causal" / "old.csv", "run\n")
-    estimates = written(tmp_path / "estimates.csv", "estimate\n")
-    written(tmp_path / "tables" / ".snakemake_timestamp", "")
+    names = ("tables/causal/runs.csv", "tables/causal/old.csv", "estimates.csv")
+    runs, old, estimates = (written(tmp_path, name) for name in names)
+    written(tmp_path, "tables/.snakemake_timestamp")
     write_digests(tmp_path / "tables", ["estimates.csv"])
     assert read_digests(tmp_path) == {path: sha256_of(path) for path in (runs, old, estimates)}
     old.unlink()
@@ -93,7 +93,7 @@ def test_a_list_holds_the_newest_files_of_an_output_and_those_beside_it(tmp_path
 
 
 def test_jobs_that_end_at_once_lose_no_digest(tmp_path: Path) -> None:
-    records = [written(tmp_path / f"{i}.json", str(i)) for i in range(40)]
+    records = [written(tmp_path, f"{i}.json", str(i)) for i in range(40)]
     with ThreadPoolExecutor(8) as jobs:
         list(jobs.map(write_digests, records * 3))
     assert read_digests(tmp_path) == {path: sha256_of(path) for path in records}
@@ -101,7 +101,7 @@ def test_jobs_that_end_at_once_lose_no_digest(tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_damaged_is_one_of_fewer_files(tmp_path: Path) -> None:
-    before, after = (written(tmp_path / name, name) for name in ("a.json", "b.json"))
+    before, after = (written(tmp_path, name) for name in ("a.json", "b.json"))
     write_digests(before)
     with (tmp_path / LIST).open("ab") as file:
         file.write(b"\0\0\xff\nabc  \n12")
@@ -111,9 +111,8 @@ def test_a_list_that_is_damaged_is_one_of_fewer_files(tmp_path: Path) -> None:
 
 def test_tables_and_report_are_made_of_nothing_that_has_changed(tmp_path: Path) -> None:
     """While a call goes on: what it planned is no longer what a job would read."""
-    record = written(tmp_path / "records" / "r.json", "{}")
-    other = written(tmp_path / "records" / "of-another-plan.json", "{}")
-    runs = written(tmp_path / "tables" / "causal" / "runs.csv", "run\n")
+    names = ("records/r.json", "records/of-another-plan.json", "tables/causal/runs.csv")
+    record, other, runs = (written(tmp_path, name) for name in names)
     write_json(tmp_path / RECORDS, {"experiments": {"causal": [{"path": str(record)}]}})
     for made in (record, other, tmp_path / "tables"):
         write_digests(made)

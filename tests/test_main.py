@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, get_type_hints
+from subprocess import PIPE
+from typing import get_type_hints
 from unittest.mock import Mock
 
 import pytest
@@ -18,26 +19,19 @@ import pytest
 from flashlab import cli
 from flashlab.analysis import stage
 from flashlab.analysis.experiment import OF_DATASET
+from flashlab.files import read_json
+from flashlab.sources import PACKAGE
 
 COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.nargs == "A...")
 Call = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def call(tmp_path: Path, root: Path) -> Call:
+def call(tmp_path: Path) -> Call:
     """Has Python run these words in a folder of the test's own."""
-
-    def begun(*words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return begun
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    begun = partial(subprocess.Popen, cwd=tmp_path, env=env, text=True, stdout=PIPE, stderr=PIPE)
+    return lambda *words: begun([sys.executable, *words])
 
 
 def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
@@ -80,24 +74,19 @@ def test_a_command_whose_reader_has_left_ends_quietly(call: Call, tmp_path: Path
 # The drop-in for the course's script
 
 
-@pytest.fixture
-def lab5(call: Call, root: Path) -> Callable[[str], tuple[int, str, str]]:
-    """Calls it at a tiny shape: its status, output and errors."""
-
-    def done(arguments: str) -> tuple[int, str, str]:
-        tiny = "--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32"
-        process = call(str(root / "lab5.py"), *f"{tiny} {arguments}".split())
-        said, complained = process.communicate()
-        return process.returncode, said, complained
-
-    return done
+def lab5(call: Call, arguments: str) -> tuple[int, str, str]:
+    """Its status, output and errors at a tiny shape."""
+    tiny = "--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32"
+    process = call(f"{PACKAGE.parents[1]}/lab5.py", *f"{tiny} {arguments}".split())
+    said, complained = process.communicate()
+    return process.returncode, said, complained
 
 
-def test_a_result_has_the_scripts_keys_and_definitions(lab5: Any, tmp_path: Path) -> None:
+def test_a_result_has_the_scripts_keys_and_definitions(call: Call, tmp_path: Path) -> None:
     """Of any implementation in kernels/."""
-    status, said, complained = lab5("--impl SdpaMath --causal --repeats 3")
+    status, said, complained = lab5(call, "--impl SdpaMath --causal --repeats 3")
     assert (status, complained) == (0, "")
-    result = json.loads((tmp_path / "benchmark_result.json").read_text())
+    result = read_json(tmp_path / "benchmark_result.json")
     flops = 4 * 32**2 * 32 / 2  # half of them, with the mask
     for name, share in {"forward": 1, "backward": 2.5, "forward_backward": 3.5}.items():
         measured = result[name]
@@ -118,16 +107,16 @@ def test_a_result_has_the_scripts_keys_and_definitions(lab5: Any, tmp_path: Path
     ],
 )
 def test_a_wrong_call_is_one_message_and_no_file(
-    lab5: Any, tmp_path: Path, arguments: str, message: str
+    call: Call, tmp_path: Path, arguments: str, message: str
 ) -> None:
-    status, _, complained = lab5(arguments)
+    status, _, complained = lab5(call, arguments)
     assert status == 2 and message in complained and "Traceback" not in complained
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_run_without_numbers_says_why_and_keeps_its_record(lab5: Any, tmp_path: Path) -> None:
-    status, _, complained = lab5("--impl SdpaCudnn --output o.json")
+def test_a_run_without_numbers_says_why_and_keeps_its_record(call: Call, tmp_path: Path) -> None:
+    status, _, complained = lab5(call, "--impl SdpaCudnn --output o.json")
     assert status == 1 and "unsupported: No " in complained and complained.count("\n") == 1
-    record = json.loads((tmp_path / "o.json").read_text())
+    record = read_json(tmp_path / "o.json")
     assert record["forward"]["time(s)"] is None
     assert record["record"]["status"] == "unsupported"
