@@ -1,89 +1,173 @@
-"""Submissions made of the recorded H200's runs by the course's protocol, to be altered."""
+"""Submissions made of the recorded H200's runs by the course's protocol, altered and graded."""
 
 from __future__ import annotations
 
+import copy
+import json
 import random
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Self
 
 import pandas as pd
 import pytest
-from planted.classes import PASSES, Handed, lab
+from planted.course import row_of, write_rows
+from planted.records import record_of
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.assigning import Line
+from flashlab.plan.datasets import read_dataset
+from flashlab.runs import Run
 from flashlab_grading import submissions
-from flashlab_grading.checks import CHECKS, Submission
+from flashlab_grading.checks import CHECKS, PASSES, Submission
 from flashlab_grading.copies import published_times, times_of
 from flashlab_grading.submissions import check_submission, find_submissions, grade_checked
 
+H200 = Path(__file__).parents[2] / "data" / "h200"
+DEVICE, MEMORY = "NVIDIA H200", "peak_memory_usage(MB)"
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
 CAUSAL, LONG = "flash2-b16-n512-h32-e2048-causal", "pytorch-b32-n512-h32-e2048-causal"
-Change = Callable[[Any], None]
-P = ParamSpec("P")
+Document = dict[str, Any]
+
+
+def noise(seed: int) -> list[float]:
+    """21 factors within 1% of 1, which is their median."""
+    chance = random.Random(seed)
+    return [1.0, *(1 + s * chance.uniform(0, 0.01) for s in (1, -1) * 10)]
 
 
 @dataclass
-class Sound(Handed):
-    """A submission, and the folder of the class which it alone is."""
+class Handed:
+    """A submission: the run and document of each file by its name, and the rows of runs.csv.
 
-    folder: Path
+    `rows` is None for a submission without a runs.csv.
+    """
 
-    def graded(self) -> Graded:
-        """What grading finds in a class of this submission alone."""
-        self.write(self.folder / "ann")
-        return graded(self.folder)
+    runs: dict[str, Run]
+    documents: dict[str, Document]
+    rows: dict[str, list[str]] | None
+
+    def file(self, text: str) -> str:
+        """The only file whose name has `text` in it, such as flash2-b16-n512-h32-e2048-full."""
+        (name,) = [text] if text in self.documents else (x for x in self.documents if text in x)
+        return name
+
+    def document(self, text: str) -> Document:
+        return self.documents[self.file(text)]
+
+    def rescale(self, text: str, factor: float, names: Iterable[str] = PASSES) -> None:
+        """Make passes take `factor` times as long, and let everything follow from that."""
+        document = self.document(text)
+        for name in names:
+            document[name]["time(s)"] *= factor
+            document[name]["FLOPS(TFLOPs/s)"] /= factor
+        both = document["forward_backward"]
+        flops = both["time(s)"] * both["FLOPS(TFLOPs/s)"]
+        both["time(s)"] = document["forward"]["time(s)"] + document["backward"]["time(s)"]
+        both["FLOPS(TFLOPs/s)"] = flops / both["time(s)"]
+
+    def derive(self, text: str, law: Callable[..., float], *sources: Document) -> None:
+        """Make each time of a file what a law gives of other documents' times, in seconds."""
+        for name in PASSES:
+            wanted = law(*(source[name]["time(s)"] for source in sources))
+            self.rescale(text, wanted / self.document(text)[name]["time(s)"], [name])
+
+    def measured(self, factor: Callable[[], float]) -> Self:
+        """A copy in which each time of a pass takes a factor of its own."""
+        again = copy.deepcopy(self)
+        for name in again.documents:
+            for passed in PASSES:
+                again.rescale(name, factor(), [passed])
+        return again
+
+    def again(self, seed: int) -> Self:
+        """The same runs measured by somebody else: 1% of scatter, up to 5% slower."""
+        chance, level = random.Random(seed), random.Random(seed).uniform(1.0, 1.05)
+        return self.measured(lambda: level * chance.lognormvariate(0, 0.01))
+
+    def jittered(self, jitter: float, level: float = 1.0) -> Self:
+        """A copy in which each time is changed by up to `jitter` either way."""
+        chance = random.Random(1)
+        return self.measured(lambda: level * (1 + chance.uniform(-jitter, jitter)))
+
+    def exchange_labels(self) -> Self:
+        for row in (self.rows or {}).values():
+            row[1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[row[1]]
+        return self
+
+    def name_device(self, name: str) -> None:
+        for row in (self.rows or {}).values():
+            row[-1] = name
+
+    def without_names(self) -> None:
+        """Files whose names say nothing, as declared as they were."""
+        new = {name: f"{i:02}.json" for i, name in enumerate(self.documents)}
+        self.documents = {new[name]: document for name, document in self.documents.items()}
+        self.rows = {new[k]: [new[k], *row[1:]] for k, row in (self.rows or {}).items()}
+
+    def add_record(self, text: str, *factors: Sequence[float]) -> Document:
+        """The record that a file has from now on: each pass's samples are its time times these."""
+        name = self.file(text)
+        times = [self.documents[name][passed]["time(s)"] for passed in PASSES]
+        samples = [[time * x for x in own] for time, own in zip(times, factors, strict=True)]
+        environment = {"device_name": DEVICE, "provider": "flash-attn 2.8.3"}
+        record = record_of(self.runs[name], "ok", *samples, environment=environment).to_json()
+        return self.documents[name].setdefault("record", record["record"])
+
+    def add_records(self, make: Callable[[int], Sequence[float]] = noise) -> None:
+        for i, name in enumerate(self.documents):
+            self.add_record(name, make(2 * i), make(2 * i + 1))
+
+    def write(self, folder: Path) -> Path:
+        for path, document in ((folder / name, self.documents[name]) for name in self.documents):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(document), encoding="utf-8")
+        if self.rows is not None:
+            write_rows(folder, [*self.rows.values()])
+        return folder
+
+
+def later(change: Callable[..., Any]) -> Callable[..., Callable[[Handed], Any]]:
+    """A function that changes a submission, as one of its other arguments that gives a change."""
+    return lambda *args, **kwargs: lambda own: change(own, *args, **kwargs)
+
+
+@later
+def rescaled(own: Handed, *texts: str, by: float, **which: Any) -> Handed:
+    """Runs (all if none is named) that took so many times as long, and all that follows."""
+    for text in texts or own.documents:
+        own.rescale(text, by, **which)
+    return own
+
+
+@cache
+def _recorded() -> Handed:
+    found: dict[str, tuple[Run, Document]] = {}
+    for entry in read_dataset(H200).entries:
+        if entry.protocol["name"] == "lab5":
+            document = json.loads(entry.path.read_bytes())
+            del document["record"]
+            found.setdefault(f"{entry.run.slug}.json", (entry.run, document))
+    runs = {name: run for name, (run, _) in found.items()}
+    rows = {n: row_of(n, run.implementation, Shape.of(run), DEVICE) for n, run in runs.items()}
+    return Handed(runs, {name: document for name, (_, document) in found.items()}, rows)
+
+
+@pytest.fixture
+def sound() -> Handed:
+    """The lab's 36 runs of an H200 by the course's protocol, declared."""
+    return copy.deepcopy(_recorded())
 
 
 _published = cache(published_times)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _read_once() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is published is read once: it stays as it is."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(submissions, "published_times", _published)
-        yield
-
-
-@pytest.fixture
-def published() -> pd.DataFrame:
-    """What is published."""
-    return _published()
-
-
-@pytest.fixture
-def sound(tmp_path: Path) -> Sound:
-    """The lab's 36 runs of an H200, declared."""
-    return Sound(**vars(lab()), folder=tmp_path)
-
-
-Submitted = TypeVar("Submitted", bound=Handed)
-
-
-def measured_again(own: Submitted, seed: int) -> Submitted:
-    """The same runs as another measurement has them: 1% of scatter, 5% between the submissions."""
-    chance = random.Random(seed)
-    level = random.Random(seed).uniform(1.0, 1.05)
-    return own.measured(lambda: level * chance.lognormvariate(0, 0.01))
-
-
-def write_class(
-    folder: Path,
-    own: Submitted,
-    count: int,
-    alter: Callable[[Submitted, int], object] | None = None,
-) -> list[Submitted]:
-    """Independent submissions s00, s01, …, each as `alter` changes it; they are returned too."""
-    classmates = [measured_again(own, seed) for seed in range(count)]
-    for seed, submission in enumerate(classmates):
-        if alter:
-            alter(submission, seed)
-        submission.write(folder / f"s{seed:02}")
-    return classmates
+    monkeypatch.setattr(submissions, "published_times", _published)
 
 
 @dataclass(frozen=True)
@@ -92,16 +176,10 @@ class Graded:
 
     submissions: list[Submission]
 
-    @property
-    def all_lines(self) -> list[Line]:
-        return [line for own in self.submissions for line in own.lines]
-
     def lines(self, *verdicts: str) -> list[Line]:
-        return [line for line in self.all_lines if line.verdict in verdicts]
-
-    def fails(self) -> dict[tuple[str, str], str]:
-        """Message codes of what failed, by check and file."""
-        return {(line.check, line.file): line.code for line in self.lines("fail")}
+        """The lines of these verdicts, or all."""
+        every = [line for own in self.submissions for line in own.lines]
+        return [line for line in every if line.verdict in verdicts or not verdicts]
 
     def alarms(self) -> list[Line]:
         return self.lines("fail", "warn")
@@ -120,40 +198,3 @@ def graded(
     checked = [check_submission(str(folder), name, device) for name in names]
     nothing = times_of(()).assign(owner="")
     return Graded(grade_checked(checked, nothing if published is None else published))
-
-
-# Changes
-
-
-def later(change: Callable[Concatenate[Any, P], None]) -> Callable[P, Change]:
-    """A function that changes a submission, as one of the other arguments that gives a `Change`."""
-    return lambda *args, **kwargs: lambda own: change(own, *args, **kwargs)
-
-
-@later
-def rescaled(own: Any, *texts: str, by: float, **which: Any) -> None:
-    """Runs (all if none is named) that took so many times as long, and all that follows."""
-    for text in texts or own.documents:
-        own.rescale(text, by, **which)
-
-
-def sampled(document: Any, passed: str, factors: Sequence[float]) -> None:
-    """Samples of a pass in its record: its time times these factors, and their median."""
-    samples = [1e3 * document[passed]["time(s)"] * factor for factor in factors]
-    measured = {"samples": samples, "value": statistics.median(samples)} if samples else {}
-    document["record"]["metrics"][f"{passed}_time"] |= measured
-
-
-def noise(seed: int, count: int = 21, spread: float = 0.01) -> list[float]:
-    """Factors whose median is 1."""
-    chance = random.Random(seed)
-    return [1.0, *(1 + s * chance.uniform(0, spread) for s in (1, -1) * (count // 2))]
-
-
-@later
-def records(own: Any, make: Callable[[int], list[float]] = noise) -> None:
-    """A record in each file, with samples in both passes."""
-    for i, (name, document) in enumerate(own.documents.items()):
-        document["record"] = own.record(name, protocol={"name": "sampled"})
-        for j, passed in enumerate(PASSES):
-            sampled(document, passed, make(2 * i + j))

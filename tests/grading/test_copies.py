@@ -7,27 +7,29 @@ import random
 import statistics
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grading.conftest import (
     CAUSAL,
+    H200,
     LONG,
-    Change,
+    MEMORY,
+    PASSES,
+    Handed,
     graded,
-    measured_again,
     noise,
-    records,
     rescaled,
-    write_class,
 )
-from planted.classes import H200, MEMORY, PASSES
 
-CLASS = 14
+from flashlab_grading import submissions
+
+CLASS = 6
 
 
-def rounded(digits: int, own: Any, seed: int = 0) -> Any:
+def rounded(digits: int, own: Any) -> Any:
     """All numbers as somebody has written them."""
     for document in own.documents.values():
         for name in (*PASSES, "forward_backward"):
@@ -36,28 +38,22 @@ def rounded(digits: int, own: Any, seed: int = 0) -> Any:
     return own
 
 
-def jittered(by: float, level: float, own: Any) -> Any:
-    return own.jittered(by, random.Random(1), level)
-
-
-def clocked(step: float, own: Any, seed: int) -> Any:
+def clocked(step: float, own: Any) -> None:
     """Means of 30 calls by a clock of this step."""
-    chance = random.Random(seed)
+    chance = random.Random(1)
     for name in own.documents:
         for passed in PASSES:
-            total = 30 * own.seconds(name, passed)
+            total = 30 * own.document(name)[passed]["time(s)"]
             ticks = max(1, int(total / step + chance.random()))
             own.rescale(name, ticks * step / total, [passed])
-    return own
 
 
 def with_decoys(own: Any) -> Any:
     """Own measurements before the copied ones."""
-    for name in list(own.documents):
-        own.documents[f"z-{name}"] = copy.deepcopy(own.documents[name])
+    for name, document in own.again(99).documents.items():
+        own.documents[f"z-{name}"] = own.documents[name]
         own.rows[f"z-{name}"] = [f"z-{name}", *own.rows[name][1:]]
-        again = measured_again(own, 99).documents
-        own.documents[name] = again[name]
+        own.documents[name] = document
     return own
 
 
@@ -70,33 +66,62 @@ def undeclared(own: Any) -> Any:
     return own
 
 
-def files_of(places: Iterable[int], which: slice, own: list[Any]) -> Any:
+# Submissions beside those of a class, which is a list: the sound one, then s1, s2, …
+
+
+def of_one(change: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    """A copy of a classmate's, changed."""
+    return lambda own: [change(copy.deepcopy(own[1]))]
+
+
+def far(*texts: str, **how: Any) -> Callable[[list[Any]], Any]:
+    """One's own measurements, of which some take so many times as long."""
+    return lambda own: [rescaled(*texts, **how)(own[0].again(99))]
+
+
+def files_of(places: Iterable[int], which: slice, own: list[Any]) -> list[Any]:
     """One's own measurements, of which some files are those of others in turn."""
-    eve, others = measured_again(own[0], 99), [own[place] for place in places]
+    eve, others = own[0].again(99), [own[place] for place in places]
     for i, name in enumerate(sorted(eve.documents, key=lambda name: LONG not in name)[which]):
         eve.documents[name] = others[i % len(others)].documents[name]
-    return eve
+    return [eve]
 
 
-def mean_of(places: tuple[int, ...], original: int, own: list[Any]) -> Any:
-    eve = measured_again(own[0], 99)
+def mean_of(places: tuple[int, ...], original: int, own: list[Any]) -> list[Any]:
+    eve = own[0].again(99)
     for name in list(eve.documents)[original:]:
         sources = (own[place].documents[name] for place in places)
         eve.derive(name, lambda *seconds: statistics.fmean(seconds), *sources)
-    return eve
+    return [eve]
 
 
-def of(place: int, change: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
-    """A copy of a classmate's, changed."""
-    return lambda own: change(copy.deepcopy(own[place]))
-
-
-def with_samples(own: list[Any]) -> Any:
+def with_samples(own: list[Any]) -> list[Any]:
     """Records, of which one has another's samples."""
-    eve = measured_again(own[0], 99)
-    records(lambda i: noise(1000 + i))(eve)
-    eve.documents[own[0].file(CAUSAL)] = own[0].documents[own[0].file(CAUSAL)]
-    return eve
+    eve = own[0].again(99)
+    eve.add_records(lambda i: noise(1000 + i))
+    eve.documents[own[0].file(CAUSAL)] = own[1].document(CAUSAL)
+    return [eve]
+
+
+def machines(
+    count: int, scatter: float, own: list[Any], kind: Callable[[Any], Any] = copy.copy
+) -> list[Any]:
+    """Submissions of a kind that differ by a scatter alone."""
+    again = partial(random.Random(100).lognormvariate, 0, scatter)
+    return [kind(own[0]).measured(again) for _ in range(count)]
+
+
+def of_another_gpu(factor: Callable[[str], float], own: Any) -> Any:
+    """It takes so many times as long, by the name of the file."""
+    other = copy.deepcopy(own)
+    other.name_device("NVIDIA H100 80GB HBM3")
+    for name in other.documents:
+        other.rescale(name, factor(name))
+    return other
+
+
+OF_ITS_OWN = partial(of_another_gpu, lambda name: random.Random(name).lognormvariate(0.3, 0.1))
+SLOWER_IN_ONE = partial(of_another_gpu, lambda name: 3.0 if "pytorch" in name else 1.1)
 
 
 def told(code: str, *others: str) -> dict[str, set[str]]:
@@ -106,23 +131,22 @@ def told(code: str, *others: str) -> dict[str, set[str]]:
     }
 
 
-FOUR = [f"s{place:02}" for place in (2, 3, 4, 5)]
-MEANS = {"eve": {"fail copies.average s03, s05"}}
-SAME, COMPUTED = "fail copies.same", "fail copies.computed"
-ROUNDED, CLOCK = "not_checked copies.rounded ", "not_checked copies.clock "
-Eve = Callable[[list[Any]], Any] | None
-COPIES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
-    "0.003%": (1, of(0, partial(jittered, 3e-5, 1)), told(SAME, "s00")),
-    "scaled": (1, of(0, partial(jittered, 0, 1.03)), told(COMPUTED, "s00")),
-    "0.01%": (CLASS, of(4, partial(jittered, 1e-4, 1)), told(SAME, "s04")),
-    "four digits": (CLASS, of(4, partial(rounded, 4)), told(SAME, "s04")),
-    "three digits": (CLASS, of(4, partial(rounded, 3)), told("warn copies.likely", "s04")),
+FOUR = [f"s{place}" for place in (2, 3, 4, 5)]
+SAME = told("fail copies.same", "s1")
+OF_FILES, FAR = told("fail copies.file", "s1"), {"eve": {"warn plausibility.class"}}
+ROUNDED, CLOCK = {"not_checked copies.rounded"}, {"not_checked copies.clock"}
+BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
+Eve = Callable[[list[Any]], Any]
+CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
+    "0.003%": (1, of_one(lambda own: own.jittered(3e-5)), SAME),
+    "scaled": (1, of_one(lambda own: own.jittered(0, 1.03)), told("fail copies.computed", "s1")),
+    "0.01%": (2, of_one(lambda own: own.jittered(1e-4)), SAME),
+    "four digits": (2, of_one(partial(rounded, 4)), SAME),
+    "three digits": (2, of_one(partial(rounded, 3)), told("warn copies.likely", "s1")),
     # Nothing that is declared hides equal times.
-    "decoys": (8, of(3, with_decoys), told("fail copies.file", "s03")),
-    "labels": (
-        8, of(3, lambda own: (own.exchange_labels(), own)[1]), told("fail copies.file", "s03")
-    ),
-    "undeclared": (8, of(3, undeclared), told("fail copies.file", "s03")),
+    "decoys": (2, of_one(with_decoys), OF_FILES),
+    "labels": (2, of_one(Handed.exchange_labels), OF_FILES),
+    "undeclared": (2, of_one(undeclared), OF_FILES),
     # Of a few files in common, it is unknown who copied them.
     "files of four": (
         CLASS, partial(files_of, (2, 3, 4, 5), slice(None)),
@@ -130,102 +154,86 @@ COPIES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
         | {name: {"warn copies.part eve"} for name in FOUR},
     ),
     "every ninth file": (
-        1, partial(files_of, (0,), slice(None, None, 9)), told("warn copies.part", "s00")
+        1, partial(files_of, (1,), slice(None, None, 9)), told("warn copies.part", "s1")
     ),
-    "one file": (1, partial(files_of, (0,), slice(1)), told("warn copies.file", "s00")),
-    "samples": (
-        1, with_samples, told("fail copies.samples", "s00"), lambda own, seed: records()(own)
-    ),
+    "one file": (1, partial(files_of, (1,), slice(1)), told("warn copies.file", "s1")),
+    "samples": (1, with_samples, told("fail copies.samples", "s1"), Handed.add_records),
     # Also where some files are original; those of whom they are means are not accused.
-    "means of two": (CLASS, partial(mean_of, (3, 5), 0), MEANS),
-    "and four files": (CLASS, partial(mean_of, (3, 5), 4), MEANS),
+    "means of two, and four files": (
+        CLASS, partial(mean_of, (3, 5), 4), {"eve": {"fail copies.average s3, s5"}}
+    ),
     "means of three": (
-        CLASS, partial(mean_of, (2, 3, 5), 0), {"eve": {"fail copies.average s02, s03, s05"}}
+        CLASS, partial(mean_of, (2, 3, 5), 0), {"eve": {"fail copies.average s2, s3, s5"}}
     ),
     # Times that tell nothing accuse nobody, not even who copied them.
-    "two digits": (2, None, {x: {ROUNDED} for x in ("s00", "s01")}, partial(rounded, 2)),
+    "two digits": (
+        1, of_one(copy.copy), {x: ROUNDED for x in ("s1", "eve")}, partial(rounded, 2)
+    ),
     **{
         f"a clock of {1000 * step:.4g} ms": (
-            2, of(1, copy.copy), {x: {CLOCK} for x in ("s00", "s01", "eve")},
-            partial(clocked, step),
+            2, of_one(copy.copy), {x: CLOCK for x in ("s1", "s2", "eve")}, partial(clocked, step)
         )
         for step in (1e-3, 15.6e-3)
     },
+    # Machines that agree closely are accused of nothing, nor a GPU that few have.
+    "locked clocks": (0, partial(machines, 14, 1e-4), {}),
+    "two quiet machines": (0, partial(machines, 2, 5e-4), {}),
+    "two in a noisy class": (CLASS, partial(machines, 2, 5e-4), {}),
+    "three with other software": (
+        CLASS, partial(machines, 3, 5e-4, kind=lambda own: own.again(500)), {}
+    ),
+    "two of an uncommon GPU": (CLASS, partial(machines, 2, 5e-4, kind=OF_ITS_OWN), {}),
+    "other GPUs are no measure": (CLASS, partial(machines, 2, 0.01, kind=SLOWER_IN_ONE), {}),
+    # What is far from the class is a warning.
+    "a slow end": (CLASS, far("pytorch-b32-n1024-h32-e2048-full", by=4), FAR),
+    "a fast run": (CLASS, far(LONG, by=1 / 2.2), FAR),
+    "a fast experiment": (CLASS, far(*BATCHES, by=0.5), FAR),
+    "all of it": (CLASS, far(by=2.5), {"eve": {"warn plausibility.level"}}),
+    "a slow pass": (CLASS, far(LONG, by=3, names=["forward"]), {}),  # as another process makes it
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("copied", COPIES)
-def test_of_copies_those_are_told_whom_they_concern(
-    copied: str, sound: Any, tmp_path: Path
-) -> None:
-    count, eve, expected, *alter = COPIES[copied]
-    classmates = write_class(tmp_path, sound, count, *alter)
-    if eve:
-        eve(classmates).write(tmp_path / "eve")
+@pytest.mark.parametrize("case", CASES)
+def test_those_are_told_whom_it_concerns(case: str, sound: Any, tmp_path: Path) -> None:
+    """In a class of independent submissions s1, s2, …, and eve's, or several."""
+    count, eve, expected, *alter = CASES[case]
+    own = [sound, *map(sound.again, range(1, count + 1))]
+    for change, submission in product(alter, own):
+        change(submission)
+    handed = {f"s{i}": each for i, each in enumerate(own) if i}
+    for name, each in (handed | {f"eve{i or ''}": x for i, x in enumerate(eve(own))}).items():
+        each.write(tmp_path / name)
     found: dict[str, set[str]] = {}
-    for line in (x for x in graded(tmp_path).all_lines if x.check == "copies"):
+    for line in graded(tmp_path).lines("fail", "warn", "not_checked"):
         who = line.params.get("other") or line.params.get("others", "").replace("\0", ", ")
-        if line.verdict != "pass":
-            found.setdefault(line.submission, set()).add(f"{line.verdict} {line.code} {who}")
+        if line.check == "copies" or line.verdict == "warn":
+            said = f"{line.verdict} {line.code} {who}".rstrip()
+            found.setdefault(line.submission, set()).add(said)
     assert found == expected
 
 
-def test_what_is_published_is_a_source(sound: Any, published: Any, tmp_path: Path) -> None:
-    write_class(tmp_path, sound, 8)
+def test_what_is_published_is_a_source(sound: Any, tmp_path: Path) -> None:
+    published = submissions.published_times()
     datasets = {f"data/{name} ({by})" for name in ("h100", "h200") for by in ("lab5", "sampled")}
     assert {*published["owner"]} >= {*datasets, "the course's slides"}
-    sound.jittered(1e-5, random.Random(5)).write(tmp_path / "eve")
+    sound.jittered(1e-5).write(tmp_path / "eve")
     slide = H200.with_name("published").joinpath("slide.json").read_text()
-    tmp_path.joinpath("s07", "mine.json").write_text(slide + "\n")
+    sound.again(1).write(tmp_path / "ann").joinpath("mine.json").write_text(slide + "\n")
     lines = [x for x in graded(tmp_path, None, published).alarms() if x.check == "copies"]
-    of_slide = ("s07", "warn", "the course's slides")
+    of_slide = ("ann", "warn", "the course's slides")
     assert {(x.submission, x.verdict, x.params["other"]) for x in lines} == {
         ("eve", "fail", "data/h200 (lab5)"), of_slide
     }  # fmt: skip
 
 
-def of_an_uncommon_gpu(own: Any) -> Any:
-    """It has a pattern of its own, in which its owners agree."""
-    chance, other = random.Random(5), copy.deepcopy(own)
-    for name in other.documents:
-        other.rescale(name, chance.lognormvariate(0.3, 0.1))
-    other.name_device("NVIDIA H100 80GB HBM3")
-    return other
-
-
-QUIET: dict[str, tuple[int, int, float, Callable[[Any], Any]]] = {
-    "locked clocks": (0, CLASS, 1e-4, copy.copy),
-    "two quiet machines": (0, 2, 5e-4, copy.copy),
-    "two in a noisy class": (CLASS, 2, 5e-4, copy.copy),
-    "three with other software": (CLASS, 3, 5e-4, partial(measured_again, seed=500)),
-    "two of an uncommon GPU": (CLASS, 2, 5e-4, of_an_uncommon_gpu),
-}
-
-
-@pytest.mark.parametrize("quiet", QUIET)
-def test_machines_that_agree_closely_are_accused_of_nothing(
-    quiet: str, sound: Any, tmp_path: Path
-) -> None:
-    others, count, scatter, kind = QUIET[quiet]
-    write_class(tmp_path, sound, others)
-    own = kind(sound)
-    for seed in range(count):
-        again = partial(random.Random(100 + seed).lognormvariate, 0, scatter)
-        own.measured(again).write(tmp_path / f"u{seed}")
-    assert {x.verdict for x in graded(tmp_path).all_lines if x.check == "copies"} == {"pass"}
-
-
-# Honest measurements, and what is far from the class
-
-
 def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path: Path) -> None:
     """One time in fifty takes three times as long."""
-    for seed in range(12):
+    for seed in range(CLASS):
         factors = random.Random(7 + seed).choices((3.0, 1.0), (0.02, 0.98), k=100)
-        own = measured_again(sound, seed).measured(iter(factors).__next__)
-        own.write(tmp_path / f"s{seed:02}")
+        sound.again(seed).measured(iter(factors).__next__).write(tmp_path / f"s{seed}")
     found = graded(tmp_path)
-    assert found.fails() == {} and {line.check for line in found.lines("warn")} == {"plausibility"}
+    assert found.lines("fail") == []
+    assert {line.check for line in found.lines("warn")} == {"plausibility"}
 
 
 def test_another_device_than_the_classs_is_not_taken_in_silence(sound: Any, tmp_path: Path) -> None:
@@ -243,35 +251,3 @@ def test_a_whole_recorded_dataset_raises_no_alarm(tmp_path: Path) -> None:
     found = graded(tmp_path)
     assert found.alarms() == []
     assert "form.not_measured" in {line.code for line in found.lines("pass")}
-
-
-BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
-AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
-    # With no neighbour above.
-    "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
-    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.class"),
-    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.class"),
-    "milliseconds": (rescaled(by=1000), "plausibility.level"),
-    "a slow pass": (rescaled(LONG, by=3, names=["forward"]), ""),  # as another process makes it
-}
-
-
-@pytest.mark.parametrize("altered", AGAINST_THE_CLASS)
-def test_what_is_far_from_the_class_is_a_warning(altered: str, sound: Any, tmp_path: Path) -> None:
-    change, code = AGAINST_THE_CLASS[altered]
-    write_class(tmp_path, sound, 6, lambda own, seed: change(own) if seed == 3 else None)
-    found = graded(tmp_path)
-    assert found.fails() == {} and code in {"", *(line.code for line in found.lines("warn"))}
-    assert {line.submission for line in found.lines("warn")} == ({"s03"} if code else set())
-
-
-def test_other_gpus_in_the_class_are_no_measure(sound: Any, tmp_path: Path) -> None:
-    """Six of one GPU and two of another, which is slower in one of the implementations."""
-
-    def exchange(own: Any, seed: int) -> None:
-        for name in own.documents if seed > 5 else ():
-            own.rows[name][-1] = "NVIDIA H100 80GB HBM3"
-            own.rescale(name, 3.0 if "pytorch" in name else 1.1)
-
-    write_class(tmp_path, sound, 8, exchange)
-    assert graded(tmp_path).alarms() == []

@@ -147,9 +147,8 @@ def test_a_submission_that_is_a_link_is_named_and_not_followed(sound: Any, tmp_p
     sound.write(tmp_path / "elsewhere")
     tmp_path.joinpath("class").mkdir()
     tmp_path.joinpath("class", "eve").symlink_to(tmp_path / "elsewhere")
-    fails = graded(tmp_path / "class").fails()
-    assert fails[("form", "")] == "form.link"
-    assert {check for check, _ in fails} == {"form", "coverage"}
+    fails = graded(tmp_path / "class").lines("fail")
+    assert {line.code for line in fails} == {"form.link", "coverage.missing"}
 
 
 # Apart
@@ -193,7 +192,8 @@ def test_a_file_that_changes_or_becomes_a_link_is_not_believed(
         return opened(path, flags, *arguments, **options)
 
     monkeypatch.setattr("flashlab.untrusted.os.open", swap_and_open)
-    assert graded(tmp_path / "class").fails()["form", target.name] == "form.unreadable"
+    fails = {line.file: line.code for line in graded(tmp_path / "class").lines("fail")}
+    assert fails[target.name] == "form.unreadable"
 
 
 # What is measured again, and how it compares
