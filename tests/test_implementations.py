@@ -4,30 +4,49 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
+import os
 import shutil
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from planted.records import record_of
 
+from flashlab import machine
 from flashlab.benchmarks import implementations
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import ImplementationError, read_implementation
-from flashlab.benchmarks.registry import ATTENTION, find_benchmark
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import BENCHMARKS, find_benchmark
 from flashlab.measuring.kernel import load_kernel
+from flashlab.plan import identity
+from flashlab.plan.runs import Namer
+from flashlab.plan.state import upgrade_notices
+from flashlab.records import write_record
+from flashlab.runs import Run
+from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import canonical_tree
 
 KERNEL = """
 import a_library_that_nobody_has
 NAME = "Mine"
 LABEL = {"zh_TW": "我的", "en": "Mine"}
-PACKAGES = ("triton", "torch")
+PACKAGES = ("flash-attn", "torch")
 PRELOADS = ("a_slow_library",)
 def attention(qkv, causal): ...
 """
-BOTH = """
+BOTH = (
+    KERNEL
+    + """
 INPUTS = ("separate", "packed")
 def separate_attention(q, k, v, causal): ...
 """
+)
 
 
 def read(folder: Path, source: str, name: str = "mine.py") -> implementations.Implementation:
@@ -38,7 +57,7 @@ def read(folder: Path, source: str, name: str = "mine.py") -> implementations.Im
 def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
     plain = read(tmp_path, KERNEL)
     assert (plain.name, plain.label["zh_TW"]) == ("Mine", "我的")
-    assert (plain.packages, plain.preloads) == (("triton", "torch"), ("a_slow_library",))
+    assert (plain.packages, plain.preloads) == (("flash-attn", "torch"), ("a_slow_library",))
     # A label is the report's: the digest, which tells whether to measure again, stays.
     on_cpu = read(tmp_path, KERNEL + 'LABEL_CPU = {"zh_TW": "處理器", "en": "On the CPU"}')
     assert (on_cpu.label_on("cuda"), on_cpu.label_on("cpu")["en"]) == (plain.label, "On the CPU")
@@ -48,7 +67,7 @@ def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
 
 
 def test_inputs_are_separate_where_taken_and_packed_by_the_course(tmp_path: Path) -> None:
-    plain, both = read(tmp_path, KERNEL), read(tmp_path, KERNEL + BOTH)
+    plain, both = read(tmp_path, KERNEL), read(tmp_path, BOTH)
     assert (plain.form(ATTENTION, "sampled"), plain.form(ATTENTION, "lab5")) == ("packed",) * 2
     assert (both.form(ATTENTION, "sampled"), both.form(ATTENTION, "lab5")) == ("separate", "packed")
     assert both.form(find_benchmark("training"), "sampled") is None
@@ -64,7 +83,7 @@ def test_inputs_are_separate_where_taken_and_packed_by_the_course(tmp_path: Path
     ("line", "instead", "said"),
     [
         *(('NAME = "Mine"', "", "needs a line such as NAME"), ('"Mine"', '"a/b"', "NAME")),
-        *(('"zh_TW": "我的", ', "", "zh_TW"), ('("triton", "torch")', '"torch"', "PACKAGES")),
+        *(('"zh_TW": "我的", ', "", "zh_TW"), ('("flash-attn", "torch")', '"torch"', "PACKAGES")),
         *(("def attention", "def attend", "attention"), ("def attention", "def", "line 7: ")),
         ("PACKAGES =", 'INPUTS = ("separate",); PACKAGES =', "separate_attention"),
         ("PACKAGES =", 'TAKES = ("num_kv_heads",); PACKAGES =', "needs a line such as TAKES = "),
@@ -218,3 +237,138 @@ def test_the_digest_moves_with_the_meaning_alone(old: str, new: str, moves: bool
 def test_text_is_not_taken_for_the_name_that_it_spells() -> None:
     values = ("True", "'True'", "b'True'", "1", "1.0")
     assert len({tree_digest(f"x = {value}") for value in values}) == 5
+
+
+# What gives a record another name, and what does not
+
+Named = Callable[..., str]
+SHAPE = Shape(1, 128, 8, 512, False)
+RUN = attention_run("Mine", SHAPE, "float16", "cuda")
+ON_CPU = replace(RUN, device="cpu")
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
+    """Names the record of RUN on a machine as it can be changed one thing at a time."""
+
+    def name(run: Run = RUN, benchmark: Benchmark = ATTENTION, **change: Any) -> str:
+        now = {"protocol": PROTOCOL, "kernel": KERNEL, "driver": "570.1", "gpu": "H200"} | change
+        versions = {"torch": "2.0", "flash-attn": "2.8"} | change
+        monkeypatch.setattr(machine, "package_version", versions.get)
+        monkeypatch.setattr(machine, "driver_version", lambda: now["driver"])
+        monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", now["gpu"])])
+        mine = read(tmp_path, now["kernel"])
+        return identity.record_name(run, identity.identity(benchmark, run, now["protocol"], mine))
+
+    return name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": KERNEL.replace("...", "return qkv")},
+        *({"torch": "2.1"}, {"flash-attn": "2.9"}, {"gpu": "H100"}),
+        {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
+        {"protocol": {**PROTOCOL, "name": "lab5"}},
+        {"run": replace(RUN, dtype="bfloat16")},
+        {"run": attention_run("Mine", replace(SHAPE, causal=True), "float16", "cuda")},
+        # The same kernel given q, k and v in another form is another measurement.
+        {"kernel": BOTH, "benchmark": replace(ATTENTION, packed_protocols=("sampled",))},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_decides_the_numbers_is_in_the_name(named: Named, change: dict[str, Any]) -> None:
+    assert named(**change) not in (named(), named(kernel=BOTH))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": KERNEL + "# a comment\n"},
+        {"kernel": KERNEL.replace("我的", "他的")},
+        {"protocol": {**PROTOCOL, "timeout_s": 600}},
+        {"protocol": dict(reversed(PROTOCOL.items()))},
+        *({"driver": "580.0"}, {"run": ON_CPU, "gpu": "T4", "driver": "1"}),
+    ],
+    ids=["a comment", "the label", "the time limit", "the keys' order", "the driver", "on the CPU"],
+)
+def test_what_decides_no_number_is_out(named: Named, change: dict[str, Any]) -> None:
+    assert named(**change) == named(run=change.get("run", RUN))
+
+
+def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
+    def name(device: str, **change: Any) -> str:
+        named(**change)
+        return identity.ceilings_name(device, machine.device_name(device))
+
+    assert len({name("cuda"), name("cuda", torch="2.1"), name("cuda", gpu="H100")}) == 3
+    assert name("cuda") == name("cuda", driver="580.0")
+    assert name("cpu") == name("cpu", driver="1", gpu="T4")
+
+
+def test_code_that_measures_counts_and_a_release_measures_nothing_again(
+    named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version's number is in no file that a measuring process imports."""
+    before, digest = named(), identity._tree_digest
+    monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
+    edited = Path()
+    monkeypatch.setattr(identity, "_tree_digest", lambda p: "" if p == edited else digest(p))
+    for name in ("measuring/protocols", "statistics", "benchmarks/attention/gate", "version"):
+        edited = PACKAGE / f"{name}.py"
+        assert (named() == before) == (name == "version"), name
+    measuring = [*identity.MEASURING_PROCESS, *(b.measure for b in BENCHMARKS.values())]
+    sources = {path for module in measuring for path in sources_of(module)}
+    assert not [path for path in sources if "__version__ =" in path.read_text(encoding="utf-8")]
+
+
+# What a call says of runs that were measured before
+
+EDITED = KERNEL.replace("...", "return qkv")
+RUNS = [ON_CPU, replace(ON_CPU, dtype="float32")]
+
+
+@pytest.fixture
+def notices(tmp_path: Path) -> Callable[..., list[str]]:
+    """The notices of a call, after both runs were measured under its folder."""
+
+    def namer(source: str) -> Namer:
+        mine = {"Mine": read(tmp_path, source)}
+        return Namer(ATTENTION, mine, tmp_path / "records", machine.device_name("cpu"))
+
+    def found(source: str = KERNEL, **protocol: object) -> list[str]:
+        named = namer(source)
+        return upgrade_notices([named.entry(run, PROTOCOL | protocol) for run in RUNS], named)
+
+    assert found() == [], "they are measured for the first time"
+    named, environment = namer(KERNEL), {"device_name": machine.device_name("cpu")}
+    for run in RUNS:
+        by = identity.sources(named.identity_of(run, PROTOCOL, 0), named.implementations["Mine"])
+        record = record_of(run, protocol=PROTOCOL, sources=by, environment=environment)
+        write_record(named.entry(run, PROTOCOL).path, record)
+    return found
+
+
+def test_what_has_changed_since_a_run_is_said(notices: Callable[..., list[str]]) -> None:
+    changed = "2 processes measured before; changed since: "
+    assert notices() == []
+    assert notices(EDITED) == [f"{changed}Mine"]
+    assert notices(EDITED, max_seconds=1.0) == [f"{changed}the protocol, Mine"]
+    assert notices(EDITED, name="lab5") == [], "those were by another protocol"
+
+
+def test_the_newest_sound_record_counts(tmp_path: Path, notices: Callable[..., list[str]]) -> None:
+    records = [*(tmp_path / "records").iterdir()]
+    for old in records:
+        document = json.loads(old.read_bytes())
+        document["record"]["sources"]["measuring_digest"] = "older"
+        older = old.with_name(f"{old.stem[:-12]}{'0' * 12}.json")
+        older.write_text(json.dumps(document))
+        os.utime(older, (1, 1))
+    assert notices(EDITED) == ["2 processes measured before; changed since: Mine"]
+    for path in (tmp_path / "records").iterdir():
+        path.write_text("{")
+    records[0].unlink()
+    records[0].symlink_to(tmp_path / "unmounted")
+    assert notices(EDITED) == [], "damaged ones are no reason"

@@ -14,10 +14,9 @@ from flashlab.measuring.protocols import MIN_CALLS
 from flashlab.measuring.supervised import Section, refused
 
 RUN = attention_run("Mine", Shape(2, 192, 4, 128, causal=True), "float32", "cpu")
-of_one_server = pytest.mark.usefixtures("in_workflow")
+pytestmark = pytest.mark.usefixtures("in_workflow")  # all by one server
 
 
-@of_one_server
 @pytest.mark.parametrize("name", refused_on("cpu"))
 def test_a_kernel_that_is_not_what_its_times_say_has_none(name: str, measure: Measured) -> None:
     for attempt in range(5):  # one that is wrong in 2% of calls is not found in each
@@ -28,21 +27,18 @@ def test_a_kernel_that_is_not_what_its_times_say_has_none(name: str, measure: Me
     assert re.search(CHEATS[name]["said"], record.message or ""), record.message
 
 
-@of_one_server
 @pytest.mark.parametrize("cheat", ["sums that it keeps", "half the gradient from the 12th on"])
 def test_it_has_none_by_the_courses_protocol_either(cheat: str, measure: Measured) -> None:
     record = measure(CHEATS[cheat]["body"], RUN, name="lab5", repeats=20)
     assert (record.status, record.metrics) == ("incorrect", {})
 
 
-@of_one_server
 def test_what_was_compared_again_stands_in_the_record(measure: Measured) -> None:
     gate = measure("", RUN).gate
     assert gate and gate["again"]["calls"] >= 2 * MIN_CALLS
     assert max(gate["again"]["errors"].values()) < gate["tolerance"]
 
 
-@of_one_server
 def test_what_stays_allocated_from_the_first_call_on_counts(measure: Measured) -> None:
     body, scores = CHEATS["room for scores that stays"]["body"], 2 * 4 * 192**2 * 4 / 2**20
     bodies = (body, body.replace("kept.set", "{}.set"))
@@ -50,7 +46,6 @@ def test_what_stays_allocated_from_the_first_call_on_counts(measure: Measured) -
     assert stays == pytest.approx(goes + scores)
 
 
-@of_one_server
 def test_a_backward_pass_that_keeps_what_it_has_computed_again_gains_nothing(
     measure: Measured,
 ) -> None:

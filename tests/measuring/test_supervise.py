@@ -193,13 +193,18 @@ def test_processes_that_claim_the_cpu_exclude_each_other_until_one_is_killed() -
             assert time.monotonic() - begin < 2 and not is_claimed("cpu")
 
 
-@pytest.mark.usefixtures("two_gpus")
-def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own_until_every_one_is_claimed() -> None:
+def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own_until_every_one_is_claimed(
+    two_gpus: list[machine.Gpu],
+) -> None:
     with claimed("cuda") as first:
         assert not is_claimed("cuda")
         with claimed("cuda") as second:
             assert is_claimed("cuda")
     assert [first, second] == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in ("GPU-1", "GPU-2")]
+    assert not is_claimed("cuda")
+    two_gpus.clear()
+    with pytest.raises(machine.MachineError, match="no NVIDIA GPU is visible"), claimed("cuda"):
+        pass
     assert not is_claimed("cuda")
 
 
@@ -219,13 +224,6 @@ def test_a_run_waits_for_the_card_of_its_block() -> None:
             order.append(other["CUDA_VISIBLE_DEVICES"])
     waiting.join()
     assert order == ["GPU-1", "GPU-2"]
-
-
-def test_without_a_gpu_there_is_nothing_to_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "gpus", list)
-    with pytest.raises(machine.MachineError, match="no NVIDIA GPU is visible"), claimed("cuda"):
-        pass
-    assert not is_claimed("cuda")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
