@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -130,9 +131,7 @@ def test_a_run_dies_with_its_killed_keeper(serves: int | None, folder: Path) -> 
     started.kill()
 
 
-def test_a_server_is_this_users_alone_and_ends_with_its_call(
-    workflow: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_is_this_users_alone_and_ends_with_its_call(workflow: Any, capsys: Any) -> None:
     """Where its folder is not, a run starts in a new interpreter."""
     server = Server(workflow.pid, os.environ, ())
     folder = server.path.parent
@@ -183,9 +182,7 @@ JOB = (
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(600, 1), (0, 0)])
-def test_jobs_end_with_their_call(
-    workflow: subprocess.Popen[bytes], seconds: int, status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_end_with_calls(workflow: Any, seconds: int, status: int, monkeypatch: Any) -> None:
     monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
     command = [sys.executable, "-c", JOB, str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -307,9 +307,7 @@ def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
     assert name("cpu") == name("cpu", driver="1", gpu="T4")
 
 
-def test_code_that_measures_counts_and_a_release_measures_nothing_again(
-    named: Named, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_measures_counts_and_a_release_does_not(named: Named, monkeypatch: Any) -> None:
     """The version's number is in no file that a measuring process imports."""
     before, digest = named(), identity._tree_digest
     monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)

@@ -100,9 +100,7 @@ def plan(**own: Any) -> Plan:
     return make(Layer("config/config.yaml", config), [Layer("--config", own)])
 
 
-def test_a_plan_made_elsewhere_names_records_as_the_machine_itself_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_plan_made_elsewhere_names_the_same_records(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
         put_in(patch, "NVIDIA H200")

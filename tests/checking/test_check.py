@@ -61,9 +61,7 @@ def shapes(*seq_lens: int) -> list[str]:
 
 
 @pytest.fixture
-def check(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Check:
+def check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> Check:
     """Checks a kernel by its name or text: the status, and what is printed.
 
     The grid is a small one, and the device locks are the test's own.
@@ -141,18 +139,14 @@ def separate_attention(q, k, v, causal):
     ],
     ids=["few batches", "few heads", "small values", "packed"],
 )
-def test_one_that_is_right_only_of_some_inputs_is_found(
-    returned: str, wrong: str, check: Check
-) -> None:
+def test_one_that_is_right_of_some_inputs_is_found(returned: str, wrong: str, check: Check) -> None:
     source = f"{HEAD}\ndef attention(qkv, causal):\n    return {returned}\n"
     status, printed, _ = check(source, "--dtype", "float32")
     assert status == 1 and f" cases: {wrong} incorrect\n" in printed
     assert "  incorrect: relative error" in printed
 
 
-def test_the_device_is_claimed_while_a_kernel_is_checked(
-    monkeypatch: pytest.MonkeyPatch, check: Check
-) -> None:
+def test_the_device_is_claimed_while_a_kernel_is_checked(monkeypatch: Any, check: Check) -> None:
     held = []
 
     def stub(*_: object) -> Iterator[None]:
@@ -225,9 +219,7 @@ def test_an_interrupted_check_is_quiet_and_leaves_no_process(
         ("Pytorch --timeout soon", "'soon' is not a number of seconds above 0"),
     ],
 )
-def test_a_wrong_command_line_is_one_message_and_status_2(
-    words: str, expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_line_is_one_message(words: str, expected: str, capsys: Any) -> None:
     with pytest.raises(SystemExit, match="2"):
         sys.exit(main(["check", *words.split()]))
     printed = capsys.readouterr()

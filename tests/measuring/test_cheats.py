@@ -46,9 +46,7 @@ def test_what_stays_allocated_from_the_first_call_on_counts(measure: Measured) -
     assert stays == pytest.approx(goes + scores)
 
 
-def test_a_backward_pass_that_keeps_what_it_has_computed_again_gains_nothing(
-    measure: Measured,
-) -> None:
+def test_a_backward_pass_that_keeps_what_it_computed_gains_nothing(measure: Measured) -> None:
     record = measure(CHEATS["scores kept in ctx"]["body"], RUN)
     assert min(record.metrics["backward_time"].samples) >= 20
 
@@ -61,9 +59,7 @@ def test_a_backward_pass_that_keeps_what_it_has_computed_again_gains_nothing(
         (Section(1.0, 1.5, False), False),
     ],
 )
-def test_samples_that_contradict_the_supervisors_clock_are_refused(
-    section: Section, fits: bool
-) -> None:
+def test_samples_that_contradict_the_clock_are_refused(section: Section, fits: bool) -> None:
     found = refused([Section(1.0, 0.9, True), section])
     assert (found == {}) == fits
     if not fits:

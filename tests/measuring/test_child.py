@@ -25,11 +25,12 @@ from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.memory import peak_memory
 
 MIB = 2**20
+Answer = Callable[..., Any]
 RUN = attention_run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
 
 
 @pytest.fixture
-def answer(tmp_path: Path, protocol: dict[str, Any]) -> Callable[..., Any]:
+def answer(tmp_path: Path, protocol: dict[str, Any]) -> Answer:
     """The measuring process's answer for a kernel, of which this is what follows `HEAD`."""
 
     def answered(text: str, **limits: Any) -> dict[str, Any]:
@@ -56,9 +57,7 @@ NO_KERNEL = "No available kernel. Aborting execution."
         (ValueError("out of memory"), "error", "ValueError: out of memory"),
     ],
 )
-def test_a_failure_has_a_status_and_always_a_message(
-    error: Exception, status: str, said: str
-) -> None:
+def test_a_failure_has_a_status_and_a_message(error: Exception, status: str, said: str) -> None:
     assert describe_failure(error, ["head_dim 7", "no GPU"]) == (status, said)
 
 
@@ -72,18 +71,14 @@ def test_a_failure_has_a_status_and_always_a_message(
         RuntimeError("device lost"),
     ],
 )
-def test_what_the_machine_did_is_told_from_what_the_kernel_did_also_by_its_cause(
-    error: Exception,
-) -> None:
+def test_what_the_machine_did_is_told_also_by_its_cause(error: Exception) -> None:
     wrapped = ValueError("cannot be compiled")
     wrapped.__cause__ = error
     assert is_of_the_machine(error) and is_of_the_machine(wrapped)
     assert not is_of_the_machine(RuntimeError("CUDA error: an illegal memory access"))
 
 
-def test_backward_starts_from_a_cleared_gradient_and_a_kernel_says_whose_code_it_runs(
-    answer: Callable[..., Any],
-) -> None:
+def test_backward_starts_without_gradients_and_a_kernel_says_whose_it_is(answer: Answer) -> None:
     found = answer(
         "called = []\n"
         "def attention(qkv, causal):\n"
@@ -107,16 +102,12 @@ def test_backward_starts_from_a_cleared_gradient_and_a_kernel_says_whose_code_it
         *(("del attention", "AttributeError"), ("def (", "SyntaxError")),
     ],
 )
-def test_a_kernel_that_cannot_be_imported_is_a_result_too(
-    answer: Callable[..., Any], text: str, said: str
-) -> None:
+def test_a_kernel_that_cannot_be_imported_is_a_result(answer: Answer, text: str, said: str) -> None:
     found = answer(text)
     assert found["status"] == "error" and found["message"].startswith(said)
 
 
-def test_ceilings_follow_from_the_times_that_stand_beside_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ceilings_follow_from_the_times_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings, "MATRIX_SIZE", {"cpu": 128})
     monkeypatch.setattr(ceilings, "COPY_BYTES", {"cpu": 2**20})
     monkeypatch.setitem(ceilings.PROTOCOL, "max_seconds", 0.05)
@@ -165,9 +156,7 @@ def test_flash_never_holds_the_scores() -> None:
 @pytest.mark.parametrize(
     ("steps", "peak"), [((5,), 5), ((5, -5, 3), 5), ((5, 2, -5, 4, 1), 7), ((1, 2, 3, -2, 8), 12)]
 )
-def test_the_peak_is_what_was_held_at_once_beside_what_was_held_before(
-    steps: tuple[int, ...], peak: int
-) -> None:
+def test_the_peak_is_what_was_held_at_once(steps: tuple[int, ...], peak: int) -> None:
     """Of steps that each allocate, or free where they are negative, this many MiB."""
     before: list[object] = [torch.empty(50 * MIB, dtype=torch.int8)]
     before.append(before)

@@ -165,9 +165,7 @@ def counted(measure: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return count
 
 
-def test_a_record_holds_the_counters_of_both_passes_and_of_each_kernel(
-    counted: Measured, tmp_path: Path
-) -> None:
+def test_a_record_holds_the_counters_of_both_passes(counted: Measured, tmp_path: Path) -> None:
     record = counted()
     assert (record.status, record.message, record.has_counters) == ("ok", None, True)
     assert record.metrics.keys() == {metric.name for metric in ATTENTION.all_counters("cuda")}
@@ -203,9 +201,7 @@ REFUSED = "==ERROR== ERR_NVGPUCTRPERM - no permission\n"
     ],
     ids=["refused", "refused and ended", "no table", "ended", "crashed", "out of memory"],
 )
-def test_whatever_goes_wrong_becomes_a_record(
-    counted: Measured, program: dict[str, Any], status: str, told: str
-) -> None:
+def test_what_goes_wrong_is_a_record(counted: Any, program: Any, status: str, told: str) -> None:
     record = counted(**program)
     assert (record.status, record.metrics, record.details) == (status, {}, None)
     assert told in str(record.message)
@@ -223,17 +219,13 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
-def test_without_nsight_compute_the_record_says_so(
-    measure: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_says_that_ncu_is_lacking(measure: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     record = measure("", RUN, **PROTOCOL)
     assert (record.status, record.message) == ("error", "Nsight Compute (ncu) is not on PATH")
 
 
-def test_each_pass_runs_once_unseen_and_once_counted_after_its_marker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_each_pass_runs_once_unseen_and_once_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "_sleep", lambda _: steps.append("marker"))
@@ -282,9 +274,7 @@ MATH = ns("scaled_dot_product_attention", 49, ns("bmm", 8), ns("_softmax", 10), 
         (MATH, [("product", "bmm", 8), ("softmax", "_softmax", 10), ("product", "bmm", 20)]),
     ],
 )
-def test_what_computes_counts_once_by_its_class(
-    call: Call, found: list[tuple[str, str, int]]
-) -> None:
+def test_what_computes_counts_once(call: Call, found: list[tuple[str, str, int]]) -> None:
     expected = [(kind, f"aten::{name}", time) for kind, name, time in found]
     assert [*computing(Call("flashlab::pass", 100, [call]))] == expected
 
@@ -328,18 +318,14 @@ def test_the_naive_pass_writes_its_scores_in_several_operators(profiled: Measure
     assert {"aten::baddbmm", "aten::bmm", "aten::softmax"} <= names
 
 
-def test_flash_attention_is_one_operator_that_allocates_its_output_alone(
-    profiled: Measured,
-) -> None:
+def test_flash_attention_is_one_operator_that_allocates_its_output(profiled: Measured) -> None:
     found = values(profiled(find_implementations()["Flash2"], "Flash2"), "forward_time")
     assert (found["operators"], found["fused_share"]) == (1, 100)
     output = 4 * SHAPE.batch_size * SHAPE.seq_len * SHAPE.emb_dim
     assert output <= found["allocated_bytes"] < 4 * output
 
 
-def test_a_kernel_that_fails_becomes_a_record_and_no_timed_one_depends_on_counting(
-    profiled: Measured,
-) -> None:
+def test_a_failure_is_a_record_and_no_time_depends_on_counting(profiled: Measured) -> None:
     record = profiled(in_call("raise RuntimeError('broken')"))
     assert (record.status, record.metrics) == ("error", {}) and "broken" in str(record.message)
     assert "operators.py" not in {path.name for path in sources_of("flashlab.measuring.child")}

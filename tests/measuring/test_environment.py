@@ -47,9 +47,7 @@ def test_what_the_samples_of_a_pass_show_is_warned_of(
     assert share is None or found[0]["share"] == pytest.approx(share, abs=0.01)
 
 
-def test_a_cpu_is_measured_without_what_asks_nvidias_driver(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cpu_is_measured_without_nvidias_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a GPU's node, too, where the package that asks is not installed."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(machine, "NVML_LIBRARY", None)  # loads, as a driver's library would
@@ -90,8 +88,11 @@ FREE, CAPPED = (0, 500_000, 1980), (0x4, 700_000, 1500)
 """Reasons, mW and MHz before the power limit is met, and there."""
 
 
+Watched = Callable[..., Any]
+
+
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """What is seen of a pass on a GPU whose driver answers: its clock falls at the power limit."""
     said, now = [CAPPED] * 10_000 + [FREE] * 2, 0.0
 
@@ -118,9 +119,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return watch
 
 
-def test_a_watch_tells_clock_power_and_how_often_the_power_limit_was_met(
-    watched: Callable[..., Any],
-) -> None:
+def test_a_watch_tells_clock_power_and_how_often_the_limit_was_met(watched: Watched) -> None:
     """It looks at most every twentieth of a second, and not at a CPU."""
     assert watched(seconds=0.4, batches=4) == {
         **{"looks": 4, "sm_clock_MHz": [1500.0, 1740.0, 1980.0], "power_W": [500.0, 600.0, 700.0]},

@@ -49,23 +49,19 @@ NARROW, NEVER = 99.0, -1.0
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "max_seconds", "interval", "stopped", "calls"),
+    ("call", "max_seconds", "interval", "stopped", "calls"),
     [
-        ((1.0,), 5.0, 0.5, "interval", range(ENOUGH_CALLS, ENOUGH_CALLS + MAX_BATCH)),
-        ((1.0, 3.0), 0.3, NEVER, "time", range(134, 166)),
-        ((10.0, 20.0), 1e-6, NEVER, "time", [protocols.MIN_CALLS]),
+        (Counted(1.0), 5.0, 0.5, "interval", range(ENOUGH_CALLS, ENOUGH_CALLS + MAX_BATCH)),
+        (Counted(1.0, 3.0), 0.3, NEVER, "time", range(134, 166)),
+        (Counted(10.0, 20.0), 1e-6, NEVER, "time", [protocols.MIN_CALLS]),
         # ten that take long are enough
-        ((30.0, 31.0), 0.2, NEVER, "time", [protocols.MIN_LONG_CALLS]),
+        (Counted(30.0, 31.0), 0.2, NEVER, "time", [protocols.MIN_LONG_CALLS]),
     ],
 )
 def test_sampling_stops_once_its_interval_is_narrow_enough_or_its_time_is_spent(
-    milliseconds: tuple[float, ...],
-    max_seconds: float,
-    interval: float,
-    stopped: str,
-    calls: range | list[int],
+    call: Counted, max_seconds: float, interval: float, stopped: str, calls: range
 ) -> None:
-    timing = timed(Counted(*milliseconds), max_seconds, interval)
+    timing = timed(call, max_seconds, interval)
     assert timing.stopped == stopped and len(timing.samples) in calls
     assert stopped == "time" or median_interval(timing.samples).relative_half_width <= interval
     assert stopped == "interval" or sum(timing.samples) > max_seconds
@@ -107,9 +103,7 @@ def test_inputs_change_with_batches_which_end_at_any_call_which_is_compared() ->
     assert re.search(r"( new c)+ new c! $", told), "numbers never seen at the end"
 
 
-def test_the_interval_is_looked_at_the_more_rarely_the_more_samples_there_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_interval_is_looked_at_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
 
     def looked(samples: list[float]) -> Interval:

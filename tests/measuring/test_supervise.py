@@ -77,9 +77,7 @@ torch.empty(2**28)
         ("raise SystemExit('No')", "error", "ended with status 1: SystemExit: No"),
     ],
 )
-def test_a_run_without_room_and_one_that_ends_its_process_say_so(
-    measured: Measured, code: str, status: str, said: str
-) -> None:
+def test_a_run_that_died_says_how(measured: Measured, code: str, status: str, said: str) -> None:
     record = measured(in_call(code))
     assert record.status == status
     assert said in str(record.message)
@@ -117,9 +115,7 @@ def test_a_run_that_died_has_the_name_of_its_gpu_and_none_whose_gpu_is_lost(
 
 
 @EITHER_WAY
-def test_without_room_for_its_answer_a_run_has_no_record_and_is_measured_once_there_is(
-    measured: Measured, tmp_path: Path
-) -> None:
+def test_without_room_for_an_answer_there_is_no_record(measured: Measured, tmp_path: Path) -> None:
     with pytest.raises(MeasuringError, match=r"nothing is recorded.*TMPDIR"):
         measured(in_call("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"))
     assert not list(tmp_path.rglob("r.json"))
@@ -140,9 +136,7 @@ def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_
     assert clock.asked >= 3  # no look before 2500 s ended it
 
 
-def test_nothing_starts_for_a_workflow_that_has_gone(
-    measure: Measured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_starts_for_a_workflow_that_has_gone(measure: Measured, monkeypatch: Any) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     monkeypatch.setenv(WORKFLOW_PID, str(gone.pid))
@@ -193,9 +187,7 @@ def test_processes_that_claim_the_cpu_exclude_each_other_until_one_is_killed() -
             assert time.monotonic() - begin < 2 and not is_claimed("cpu")
 
 
-def test_each_claim_on_a_gpu_gets_a_gpu_of_its_own_until_every_one_is_claimed(
-    two_gpus: list[machine.Gpu],
-) -> None:
+def test_each_claim_gets_its_own_gpu_until_all_are_claimed(two_gpus: list[machine.Gpu]) -> None:
     with claimed("cuda") as first:
         assert not is_claimed("cuda")
         with claimed("cuda") as second:
@@ -227,9 +219,7 @@ def test_a_run_waits_for_the_card_of_its_block() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_can_claim_the_device_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_user_can_claim_the_device_too(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as shared:
         Path(shared).chmod(0o1777)  # as /tmp is
         monkeypatch.setattr(tempfile, "tempdir", shared)
