@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 ROOT = Path(__file__).parents[1]
 AT_ONCE = 2
@@ -72,12 +73,12 @@ def copy_project(folder: Path) -> None:
 def run_tests(project: Path, *arguments: str) -> tuple[list[str], str]:
     """Which tests fail in a copy of the project, and the last line that pytest prints."""
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as temporary:
-        own = {"PYTHONPATH": str(project / "workflow"), "TMPDIR": temporary}
+        env = os.environ | {"PYTHONPATH": str(project / "workflow"), "TMPDIR": temporary}
         command = [sys.executable, *PYTEST, *arguments]
-        done = subprocess.run(
-            command, cwd=project, env=os.environ | own, capture_output=True, text=True
-        )
-    return FAILED.findall(done.stdout), (done.stdout or done.stderr).strip().rpartition("\n")[2]
+        said = subprocess.run(
+            command, cwd=project, env=env, stdout=PIPE, stderr=STDOUT, text=True
+        ).stdout
+    return FAILED.findall(said), said.strip().rpartition("\n")[2]
 
 
 def first_failure(project: Path, fault: Fault) -> str | None:
@@ -91,9 +92,8 @@ def first_failure(project: Path, fault: Fault) -> str | None:
         module.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
         os.utime(module, (0, 0))  # or one compiled in the same second could stand for it
         failed, said = run_tests(folder, "-x", *(f"tests/{name}" for name in fault.tests))
-    print(
-        "caught" if failed else "MISSED", fault.name, f"\n        {[*failed, said][0]}", flush=True
-    )
+    says = f"{'caught' if failed else 'MISSED'} {fault.name}\n        {[*failed, said][0]}"
+    print(says, flush=True)
     return failed[0] if failed else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,6 +65,7 @@ def test_the_default_configuration_is_the_labs_list(config: Config) -> None:
     assert {Shape.of(run) for run in runs} == expected
     assert (len(expected), len(runs)) == (17, 34)
     assert (len(timed(on_cpu)), len(on_cpu.counters)) == (3 * 32, 20)
+    assert all(("-process2-" in name) == (number == 2) for name, number in timed(on_cpu).items())
     assert {*on_cpu.records} == on_cpu.orders.keys()
 
 
@@ -98,17 +99,6 @@ def test_lists_beside_the_sweep_go_with_it_and_sizes_of_heads_follow(
     assert [Shape.of(run) for run in swept.runs[::2]] == [Shape(8, *s, False) for s in expected]
 
 
-def test_further_processes_of_a_run_have_records_of_their_own(config: Config) -> None:
-    three = planned(config, replicates={"cuda": 9, "cpu": 3})
-    processes = timed(three)
-    assert sorted(processes.values()) == sorted([0, 1, 2] * 32)
-    assert all(("-process2-" in name) == (number == 2) for name, number in processes.items())
-    for count in (1, 2, 5):  # how many there are decides no name
-        other = planned(config, replicates=count).orders
-        both = {name: o for name, o in three.orders.items() if o["process"] < count}
-        assert other.keys() >= both.keys() and (count > 2 or len(other) == len(both))
-
-
 # What a change of the configuration changes: files of the plan, and so jobs (the first test of
 # test_pipeline_reruns.py), and no name of a record
 
@@ -123,6 +113,7 @@ CHANGES: dict[str, tuple[Config, str]] = {
     "the author": ({"author": {"name": "x"}}, "config"),
     "processes on GPUs": ({"replicates": {"cuda": 9, "cpu": 3}}, ""),
     "processes": ({"replicates": 2}, "records"),
+    "one process": ({"replicates": 1}, "records"),
     "measured again": ({"again": "all"}, ""),
     "the baseline": ({"baseline": "Flash2"}, "config experiments"),
     "a language": ({"languages": ["en"]}, "config languages"),
@@ -281,13 +272,6 @@ def test_a_young_block_is_completed(tmp_path: Path, minutes: int, measured_again
 # Recorded datasets
 
 
-def recorded(runs: list[Run], *entries: Entry, imported: bool = True) -> Planned:
-    """Runs as they are looked up in a dataset; files that are not there count as imported ones."""
-    dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, entries)
-    asked = Experiment("seq_len", ("Flash2",), tuple(runs))
-    return plan_recorded([asked], "sampled", dataset, imported=imported)
-
-
 def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path: Path) -> None:
     one, other = RUNS[:2]
     (tmp_path / "there.json").touch()
@@ -295,13 +279,18 @@ def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path
         Entry(run, {"name": "sampled"}, tmp_path / name, "abc")
         for run, name in {one: "there.json", other: "gone.json"}.items()
     ]
-    assert recorded([one, one], entries[0]).processes == {one: [entries[0]]}
-    with pytest.raises(DatasetError, match="lacks 1 of the 2 runs") as caught:
-        recorded([one, other], entries[0])
-    assert str(other) in str(caught.value) and str(one) not in str(caught.value)
-    with pytest.raises(DatasetError, match="lacks 1 of its records") as caught:
-        recorded([one, other], *entries, imported=False)
-    assert "gone.json" in str(caught.value) and "there.json" not in str(caught.value)
+
+    def recorded(*runs: Run, of: Sequence[Entry], imported: bool = True) -> Planned:
+        dataset = Dataset("x", "cpu", "float32", "sampled", {}, None, of)
+        asked = Experiment("seq_len", NAMES, runs)
+        return plan_recorded([asked], "sampled", dataset, imported=imported)
+
+    assert recorded(one, one, of=entries[:1]).processes == {one: entries[:1]}
+    for of, imported, said in ((entries[:1], True, "the 2 runs"), (entries, False, "its records")):
+        with pytest.raises(DatasetError, match=f"lacks 1 of {said}") as caught:
+            recorded(one, other, of=of, imported=imported)
+        lacking, there = (str(other), str(one)) if imported else ("gone.json", "there.json")
+        assert lacking in str(caught.value) and there not in str(caught.value)
 
 
 def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_implementations(
@@ -325,8 +314,8 @@ def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_
 def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Config) -> None:
     """Two sweeps, each with its lab's name; a run beside them is planned for page one."""
     base = Shape(32, 512, 32, 2048, True)
-    shapes = [*(replace(base, batch_size=b) for b in (16, 32, 64)), Shape(4, 1024, 16, 1024, False)]
-    shapes += [replace(base, num_heads=h) for h in (16, 64)]
+    others = [{"batch_size": 16}, {"batch_size": 64}, {"num_heads": 16}, {"num_heads": 64}]
+    shapes = [base, Shape(4, 1024, 16, 1024, False), *(replace(base, **each) for each in others)]
     runs = {
         f"{who}-{number}.json": (who, shape, result_of(who, shape, 1e-3, 2e-3))
         for number, shape in enumerate(shapes)

@@ -59,7 +59,7 @@ class Lab:
 
     def plan(self, processes: int = 1, **views: Any) -> None:
         """Have calls plan the runs in so many processes, and these views."""
-        files = {run: [{"path": self.path(run, i)} for i in range(processes)] for run in RUNS}
+        files = {run: [{"path": self.of(run, i)[-1]} for i in range(processes)] for run in RUNS}
         planned = [
             {"run": run.to_json(), **first, "replicates": others}
             for run, (first, *others) in files.items()
@@ -67,9 +67,6 @@ class Lab:
         views |= {RECORDS: {"experiments": {"summary": planned}}}
         at_home = {f"{HOME}/{name}": view for name, view in views.items()}
         calls.begun = replace(UNPLANNED, home=HOME, views=at_home)
-
-    def path(self, run: Run, process: int = 0) -> str:
-        return f"{HOME}/records/{run.slug}-{process}123456789ab.json"
 
     def begin(self, **settings: Any) -> None:
         """Begin a call of Snakemake with these settings of its output."""
@@ -108,12 +105,13 @@ class Lab:
         return self.capsys.readouterr().err.splitlines()
 
     def of(self, run: Run, process: int = 0) -> tuple[int, str, str]:
-        """The job that measures a run."""
-        return RUNS.index(run) + 50 * process, MEASURE, self.path(run, process)
+        """The job that measures a run, and writes its record."""
+        record = f"{HOME}/records/{run.slug}-{process}123456789ab.json"
+        return RUNS.index(run) + 50 * process, MEASURE, record
 
     def record(self, run: Run, status: str = "ok", process: int = 0, **inner: Any) -> None:
         record = record_of(run, status, sources={"process": process}, **inner)
-        write_record(Path(self.path(run, process)), record)
+        write_record(Path(self.of(run, process)[-1]), record)
 
     def measure(self, run: Run, *status: str, process: int = 0, **inner: Any) -> list[str]:
         """The lines about it, once it has written this record."""
@@ -201,9 +199,7 @@ def test_nothing_is_estimated_from_the_first_run_which_imports_torch(
 ) -> None:
     """A terminal shows below the lines what is done."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in {"COLUMNS": "200", "TERM": "xterm"}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "environ", {"COLUMNS": "200", "TERM": "xterm"})
 
     def begun(*of: Any, title: str = "") -> str:
         return lab.said(**job(*of, title=title))[-1].removeprefix("\x1b[K")
