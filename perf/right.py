@@ -30,9 +30,10 @@ def of_noise(runs: int, seed: int, folder: Path) -> Table:
     yield "what", "median held", "ratio held", "half-width", "different of 10,000", "missed"
     for name, count in itertools.product(noise.NOISES, (10, 20, 100, 500, None)):
         s = noise.score_noise(name, runs, seed, count)
-        of_ratios = _share(s.ratios_held, s.ratios), f"±{s.width / s.ratios / 2:.2%}"
-        false = 1e4 * s.false / s.ratios, _share(s.missed, s.ratios)
-        yield f"{name}, {count or 'stopped'}", _share(s.held, s.runs), *of_ratios, *false
+        of_ratios, width = _share(s["ratios_held"], s["ratios"]), s["width"] / s["ratios"] / 2
+        false = 1e4 * s["false"] / s["ratios"], _share(s["missed"], s["ratios"])
+        held = _share(s["held"], s["runs"])
+        yield f"{name}, {count or 'stopped'}", held, of_ratios, f"±{width:.2%}", *false
 
 
 def of_rows(reports: int, seed: int, folder: Path) -> Table:
@@ -40,10 +41,10 @@ def of_rows(reports: int, seed: int, folder: Path) -> Table:
     yield "what", "decided", "false", "plain ones missed", "A/A different", "intervals hold"
     wrong = []
     for name, s in rows.study(reports, seed, folder):
-        of_plain = _share(s.false, s.decided), _share(s.missed, s.plain)
-        identical = _share(s.different, s.alike)
-        yield name, s.decided, *of_plain, identical, _share(s.held, s.intervals)
-        wrong += [f"{name}: {each}" for each in s.out_of_bounds("two states" in name)]
+        pairs = ("false", "decided"), ("missed", "plain"), ("different", "alike")
+        shares = [_share(s[one], s[of]) for one, of in (*pairs, ("held", "intervals"))]
+        yield name, s["decided"], *shares
+        wrong += [f"{name}: {each}" for each in rows.out_of_bounds(s, "two states" in name)]
     if wrong:
         sys.exit("\n".join(wrong))
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
 import scipy.signal
-from planted.experiments import SLOW, SLOW_SHARE, call_times
+from planted.experiments import SLOW_SHARE, call_times
 from scipy.stats import norm
 
 from flashlab.analysis.ratios import ratio
@@ -29,54 +27,12 @@ from flashlab.statistics import (
 
 Random = np.random.Generator
 Draw = Callable[[Random, int], Floats]
-
-
-@dataclass
-class NoiseScore:
-    """Counts of runs and ratios of identical code by their outcome.
-
-    `missed` counts the ratios of which one side is really slower by twice the margin and that is
-    not found. `width` is the sum in the logarithm.
-    """
-
-    runs: int = 0
-    held: int = 0
-    in_doubt: int = 0
-    ratios: int = 0
-    ratios_held: int = 0
-    false: int = 0
-    missed: int = 0
-    width: float = 0.0
-
-    def add_run(self, low: float, high: float) -> None:
-        self.runs += 1
-        self.held += low - 1e-9 <= 1 <= high + 1e-9
-
-    def add(self, low: float, high: float) -> None:
-        """Count the interval of a ratio, which is as wide where the runs do differ."""
-        self.ratios += 1
-        self.ratios_held += low - 1e-9 <= 1 <= high + 1e-9
-        self.false += max(low, 1 / high) > 1 + MARGIN
-        self.missed += low * (1 + MARGIN) <= 1
-        self.width += math.log(high / low)
-
-
 SPENT = 1000
 """Calls after which the time of a pass is spent."""
 
 
 def _lognormal(random: Random, count: int, sigma: float) -> Floats:
     return random.lognormal(sigma=sigma, size=count)
-
-
-def _slow_median(spread: float) -> float:
-    """Median of lognormal samples around 1 of which 5% are 20% slow."""
-
-    def excess(x: float) -> float:
-        fast, slow = norm.cdf(math.log(x) / spread), norm.cdf(math.log(x / SLOW) / spread)
-        return float((1 - SLOW_SHARE) * fast + SLOW_SHARE * slow - 0.5)
-
-    return float(scipy.optimize.brentq(excess, 0.5, 2.0, xtol=1e-12))
 
 
 def _bimodal(random: Random, count: int) -> Floats:
@@ -112,10 +68,13 @@ def _drift(random: Random, count: int) -> Floats:
     return _lognormal(random, count, 0.01) * (1 + 0.02 * np.linspace(-0.5, 0.5, count))
 
 
+OF_SLOW = np.exp(0.01 * norm.ppf(0.5 / (1 - SLOW_SHARE)))
+"""The median where some calls are slow by far more than calls differ."""
+
 NOISES: Mapping[str, Draw] = {
     "lognormal": lambda random, n: _lognormal(random, n, 0.02),
     "heavy tails": lambda random, n: np.exp(0.01 * random.standard_t(2, size=n)),
-    "5% of calls slow": lambda random, n: call_times(random, 1, n, 0.01) / _slow_median(0.01),
+    "5% of calls slow": lambda random, n: call_times(random, 1, n, 0.01) / OF_SLOW,
     "bimodal call by call": _bimodal,
     "quantised timer": lambda random, n: np.round(_lognormal(random, n, 0.01), 2),
     "drift of 2%": _drift,
@@ -139,15 +98,23 @@ def _measured(draw: Draw, random: Random) -> Floats:
     return samples[:count]
 
 
-def score_noise(noise: str, runs: int, seed: int, count: int | None = None) -> NoiseScore:
-    """Draw runs of so many calls, or as measured, and compare each with each."""
-    random, draw, score = np.random.default_rng(seed), NOISES[noise], NoiseScore()
+def score_noise(noise: str, runs: int, seed: int, count: int | None = None) -> dict[str, float]:
+    """Draw runs of so many calls, or as measured, compare each with each, and count outcomes.
+
+    `missed` are ratios that would not be found to differ if one side were slower by twice the
+    margin; `width` is the sum of the intervals of ratios in the logarithm.
+    """
+    random, draw = np.random.default_rng(seed), NOISES[noise]
     drawn = [_measured(draw, random) if count is None else draw(random, count) for _ in range(runs)]
-    for samples in drawn:
-        found = median_interval(samples)
-        score.add_run(found.low, found.high)
-        score.in_doubt += visible_states(samples) is not None
-    for pair in itertools.combinations([estimate_median(samples) for samples in drawn], 2):
-        compared = ratio(0, *pair)
-        score.add(compared.low, compared.high)
-    return score
+    medians = [median_interval(samples) for samples in drawn]
+    ratios = [ratio(0, *x) for x in itertools.combinations(map(estimate_median, drawn), 2)]
+    held, of_ratios = (
+        sum(x.low - 1e-9 <= 1 <= x.high + 1e-9 for x in found) for found in (medians, ratios)
+    )
+    return {
+        **{"runs": runs, "held": held, "ratios": len(ratios), "ratios_held": of_ratios},
+        "in_doubt": sum(visible_states(samples) is not None for samples in drawn),
+        "false": sum(max(x.low, 1 / x.high) > 1 + MARGIN for x in ratios),
+        "missed": sum(x.low * (1 + MARGIN) <= 1 for x in ratios),
+        "width": sum(math.log(x.high / x.low) for x in ratios),
+    }

@@ -6,8 +6,8 @@ Each row of comparisons.csv is compared with the ratio that was planted. By hand
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,60 +29,45 @@ RIGHT: Mapping[str, Callable[[float], bool]] = {
 """The test of a verdict by the margin, given the true ratio."""
 
 
-@dataclass
-class Score:
-    """The rows of a model with a number of processes: how many are false, missed, and held.
+def outcomes(row: Mapping[str, Any], ratio: float, is_alike: bool) -> dict[str, int]:
+    """What a row of comparisons.csv counts as, given the true ratio.
 
     A difference of twice the margin is plain, and `missed` if it is not found; `alike` and
-    `different` count the rows on identical code.
+    `different` are rows on identical code.
     """
-
-    decided: int = 0
-    false: int = 0
-    plain: int = 0
-    missed: int = 0
-    intervals: int = 0
-    held: int = 0
-    alike: int = 0
-    different: int = 0
-
-    def add(self, row: Mapping[str, Any], ratio: float, is_alike: bool) -> None:
-        """Count a row of comparisons.csv, given the true ratio."""
-        differs = row["verdict"] in ("above", "below")
-        is_plain = max(ratio, 1 / ratio) >= margins(2)
-        self.decided += row["verdict"] != "inconclusive"
-        self.false += not RIGHT[row["verdict"]](ratio)
-        self.plain += is_plain
-        self.missed += is_plain and not differs
-        if not math.isnan(row["low"]):
-            self.intervals += 1
-            self.held += row["low"] <= ratio <= row["high"]
-        if is_alike and row["compared"] in ("implementations", "causal"):
-            self.alike += 1
-            self.different += differs
-
-    def out_of_bounds(self, is_of_states: bool, missed: float = 0.05) -> Iterator[str]:
-        """The goals that the score misses: false, missed, A/A, and intervals that hold."""
-        if self.false > max(1, 0.001 * self.decided):
-            yield f"{self.false} of {self.decided} decided rows are false"
-        if self.missed > missed * self.plain:
-            yield f"{self.missed} of {self.plain} plain ones are missed"
-        if self.different > self.alike / (500 if is_of_states else 10_000):
-            yield f"{self.different} of {self.alike} rows of identical code differ"
-        if self.held < 0.92 * self.intervals:
-            yield f"{self.held} of {self.intervals} intervals hold"
+    differs = row["verdict"] in ("above", "below")
+    is_plain, is_of_ends = max(ratio, 1 / ratio) >= margins(2), not math.isnan(row["low"])
+    is_alike &= row["compared"] in ("implementations", "causal")
+    return {
+        **{"decided": row["verdict"] != "inconclusive", "false": not RIGHT[row["verdict"]](ratio)},
+        **{"plain": is_plain, "missed": is_plain and not differs},
+        **{"intervals": is_of_ends, "held": is_of_ends and row["low"] <= ratio <= row["high"]},
+        **{"alike": is_alike, "different": is_alike and differs},
+    }
 
 
-def study(reports: int, seed: int, folder: Path) -> Iterator[tuple[str, Score]]:
-    """A score for each model and number of processes, each of so many reports, half of them A/A."""
+def out_of_bounds(of: Counter[str], is_of_states: bool = False) -> Iterator[str]:
+    """The goals that rows miss: false, missed, A/A, and intervals that hold."""
+    if of["false"] > max(1, 0.001 * of["decided"]):
+        yield f"{of['false']} of {of['decided']} decided rows are false"
+    if of["missed"] > 0.05 * of["plain"]:
+        yield f"{of['missed']} of {of['plain']} plain ones are missed"
+    if of["different"] > of["alike"] / (500 if is_of_states else 10_000):
+        yield f"{of['different']} of {of['alike']} rows of identical code differ"
+    if of["held"] < 0.92 * of["intervals"]:
+        yield f"{of['held']} of {of['intervals']} intervals hold"
+
+
+def study(reports: int, seed: int, folder: Path) -> Iterator[tuple[str, Counter[str]]]:
+    """Outcomes by model and number of processes, each of so many reports, half of them A/A."""
     named = [(name, name, count) for name in MODELS for count in PROCESSES]
     for name, model, count in [*named, (TIMER, "quiet", 3)]:
-        score = Score()
+        found = Counter[str]()
         for index in range(reports):
             random, is_alike = np.random.default_rng([seed, index, count]), index % 2 == 0
             results = folder / f"{name} {count} {index}"
             data, truth = plant(random, results, model, count, is_alike, name == TIMER)
             for row in data.comparisons.to_dict("records"):
                 if row["metric"] in (*METRICS, TOTAL):
-                    score.add(row, truth.row(row), is_alike)
-        yield f"{name}, {count} processes", score
+                    found.update(outcomes(row, truth.row(row), is_alike))
+        yield f"{name}, {count} processes", found

@@ -1,7 +1,8 @@
 """Whether every sentence of planted reports on attention is true.
 
 A sentence is judged by the clauses that its facts choose: each says something of the times that
-were planted. Numbers that it prints are those of the tables, whose intervals another study judges.
+were planted. Numbers that it prints and rows that it counts are those of the tables, which `rows`
+judges; that a run dips is theirs, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from analysis.study.world import METRICS, VALUES, WORK, Key, Truth, plant
+from analysis.study.world import METRICS, VALUES, WORK, Truth, plant
 
 from flashlab.analysis.frames import Dataset, Sweep
 from flashlab.story.attention.roles import head_dims, margins
@@ -119,11 +120,10 @@ class Judge:
         yield {**of, "fold_flat": 1 / margins(2) < x < margins(2)}.get(f["says"], True)
 
     def pooled(self, f: Facts) -> Iterator[bool]:
-        rows = [r for r in self.o.evidence if r.get("compared") == "implementations"]
         of = {
             (r["experiment"], r["variant"], r["value"]): self.truth.row(r)
-            for r in rows
-            if "value" in r
+            for r in self.o.evidence
+            if r.get("compared") == "implementations" and "value" in r
         }
         if of and not self.truth.odd:
             yield RIGHT[f["verdict"]](1 / geometric_mean(of.values()))
@@ -155,13 +155,6 @@ class Judge:
         for name in f["who"]["names"]:
             off, on = (self.speed(name, f["base"], f["at"], mask) for mask in (False, True))
             yield on > off
-
-    def rows(self, f: Facts) -> Iterator[bool]:
-        """The verdicts that a sentence counts or names."""
-        words = {"below": "faster", "above": "slower", "equal": "equal"}
-        for row in self.o.evidence:
-            if row.get("value") is not None and row.get("verdict") in words and row["experiment"]:
-                yield RIGHT[words[row["verdict"]]](1 / self.truth.row(row))
 
     def take(self, f: Facts) -> Iterator[bool]:
         x = [self.speed(f["new"], f["base"], v) for v in f["at"]]
@@ -212,20 +205,6 @@ class Judge:
             both = [self.time(name, v) for v in VALUES["emb_dim"][:2]]
             yield both[0] > both[1] if f["word"] == "longer" else _is_flat(both, 1)
 
-    def odd(self, f: Facts) -> Iterator[bool]:
-        """That a rate dips: a pass is longer than those beside it leave room for."""
-        for place, at in ((p, at) for p in f["places"] for at in p["at"]):
-            told = f["name"], place["p"], at
-            odd = [k for k in self.truth.odd if (k[1], self.truth.symbols[k[0]], k[3]) == told]
-            yield any(self._dips(key, metric) for key in odd for metric in METRICS)
-
-    def _dips(self, key: Key, metric: str) -> bool:
-        *of, at = key
-        values, power = VALUES[key[0]], WORK[self.truth.symbols[key[0]]]
-        rates = [v**power / self.truth.time((*of, v), metric) for v in values]
-        i = values.index(at)
-        return 0 < i < len(values) - 1 and rates[i] < min(rates[i - 1], rates[i + 1]) / 1.2
-
     def gone(self, f: Facts) -> Iterator[bool]:
         """That runs failed, at values of a sweep or of the size of a head."""
         told, dims = set(), {s.name: head_dims(s) for s in self.data.sweeps}
@@ -249,11 +228,11 @@ CLAUSES: Mapping[str, Callable[[Judge, Facts], Iterator[bool]]] = {
     **{"fold": Judge.fold, "lead": Judge.lead, "pooled": Judge.pooled, "tiers": Judge.tiers},
     **{"wins_every": Judge.wins, "wins_some": Judge.wins, "moves": Judge.moves},
     **{"mask_gain": Judge.gain, "mask_slow": Judge.gain, "change": Judge.change},
-    **{"change_mask": Judge.change, "odd_at": Judge.odd, "gone": Judge.gone},
+    **{"gone": Judge.gone},
 }
 KINDS: Mapping[str, Callable[[Judge, Facts], Iterator[bool]]] = {
-    **{"answer": Judge.rows, "cost": Judge.rows, "take": Judge.take, "mask_take": Judge.mask_take},
-    **{"heads": Judge.heads, "small_heads": Judge.small_heads, "passes": Judge.passes},
+    **{"take": Judge.take, "mask_take": Judge.mask_take, "heads": Judge.heads},
+    **{"small_heads": Judge.small_heads, "passes": Judge.passes},
 }
 """Who judges a clause, by the beginning of what says it; and a whole sentence, by its kind."""
 

@@ -19,24 +19,20 @@ STEADY = [name for name in NOISES if not name.startswith("states")]
 
 @pytest.mark.parametrize("noise", STEADY)
 def test_runs_as_measured_hold_the_truth_and_tell_what_is_plain(noise: str) -> None:
+    """And a few calls make no difference of identical code."""
     score = score_noise(noise, 40, seed=1)
-    assert score.held >= 0.85 * score.runs
-    assert score.ratios_held >= 0.9 * score.ratios
-    assert (score.false, score.in_doubt) == (0, 0)
-    assert score.missed <= 0.1 * score.ratios
-
-
-@pytest.mark.parametrize("noise", STEADY[:6])
-def test_few_calls_make_no_difference_of_identical_code(noise: str) -> None:
-    score = score_noise(noise, 40, 2, 10)
-    assert score.false == 0 and score.ratios_held >= 0.9 * score.ratios
+    assert score["held"] >= 0.85 * score["runs"]
+    assert score["false"] == score["in_doubt"] == 0
+    assert score["missed"] <= 0.1 * score["ratios"]
+    for each in (score, *([score_noise(noise, 40, 2, 10)] if noise in STEADY[:6] else [])):
+        assert each["false"] == 0 and each["ratios_held"] >= 0.9 * each["ratios"]
 
 
 def test_states_leave_a_doubt_and_hardly_a_difference() -> None:
     score = score_noise("states of 30 calls", 40, seed=3)
-    assert score.in_doubt >= 0.95 * score.runs
-    assert score.false <= 0.01 * score.ratios
-    assert score.ratios_held >= 0.85 * score.ratios
+    assert score["in_doubt"] >= 0.95 * score["runs"]
+    assert score["false"] <= 0.01 * score["ratios"]
+    assert score["ratios_held"] >= 0.85 * score["ratios"]
 
 
 @pytest.mark.scheduled
@@ -44,16 +40,12 @@ def test_rows_are_true_and_intervals_hold_whatever_differs_between_processes(
     tmp_path: Path,
 ) -> None:
     """But of two processes, both of which a load may slow; one such run makes ten false rows."""
-    totals, scores = Counter[str](), dict[str, list[rows.Score]]()
+    found: dict[str, Counter[str]] = {}
     for name, score in rows.study(6, 1, tmp_path):
         if not name.endswith(", 2 processes"):
-            scores.setdefault(name.split(",")[0], []).append(score)
-            totals.update(decided=score.decided, false=score.false)
-    assert totals["false"] <= 0.001 * totals["decided"]
-    for name, cells in scores.items():
-        assert sum(x.missed for x in cells) <= 0.05 * sum(x.plain for x in cells), name
-        assert sum(x.held for x in cells) >= 0.92 * sum(x.intervals for x in cells), name
-        assert sum(x.different for x in cells) == 0, name
+            found.setdefault(name.split(",")[0], Counter()).update(score)
+    wrong = {name: [*rows.out_of_bounds(score)] for name, score in found.items()}
+    assert not any(wrong.values()), wrong
 
 
 @pytest.mark.scheduled
@@ -66,7 +58,7 @@ def test_no_sentence_of_planted_reports_is_false(tmp_path: Path) -> None:
 def test_sentences_with_exchanged_names_are_judged_false(tmp_path: Path) -> None:
     """Of what says that one is faster, slower or ahead at least four in five."""
     data, truth = plant(np.random.default_rng([5, 1]), tmp_path)
-    kinds = ("time_growth_lead", "leaders_lead", "take_choose", "take_stay", "answer_choose")
+    kinds = ("time_growth_lead", "leaders_lead", "take_choose", "take_stay")
     told = [o for o in observations(data) if o.macro in kinds]
     turned = replace(truth, times={k: (1 / t[0], 1 / t[1]) for k, t in truth.times.items()})
     assert told and all(sentences.judge(o, truth, data) for o in told)

@@ -34,7 +34,8 @@ VALUES = {
 }
 """By experiment; no two of them share a run."""
 
-METRICS = {"forward_time": 0, "backward_time": 1}
+PASSES = ("forward", "backward")
+METRICS = {f"{name}_time": i for i, name in enumerate(PASSES)}
 TOTAL = "forward_backward_time"
 WORK = {"N": 2.0, "B": 1.0, "H": 0.0, "E": 1.0}
 """The power of the swept value that the operations grow with."""
@@ -51,8 +52,7 @@ class Truth:
 
     times: dict[Key, tuple[float, float]] = field(default_factory=dict)
     failed: dict[Key, str] = field(default_factory=dict)
-    odd: set[Key] = field(default_factory=set)
-    """Those that the tables call odd, which sentences leave out."""
+    odd: set[Key] = field(default_factory=set)  # by the tables, so that sentences leave them out
     symbols: dict[str, str] = field(default_factory=dict)
 
     def time(self, key: Key, metric: str = TOTAL) -> float:
@@ -181,27 +181,25 @@ def plant(
     size = len(settings), len(names), processes
     factors = MODELS[model](random, size) if model else random.lognormal(sigma=noise, size=size)
     tick = min(map(min, truth.times.values())) / float(random.uniform(2, 3)) if ticks else 0.0
+
+    def samples(time: float) -> list[float]:
+        """The seconds of a process's calls, by a clock of this tick."""
+        drawn = call_times(random, time, 24, 0.01)
+        return (1e-3 * (np.maximum(np.round(drawn / tick), 1) * tick if tick else drawn)).tolist()
+
     sheets = {s: (SWEPT[symbol], dict[Any, Any]()) for s, symbol in truth.symbols.items()}
     for (i, (s, at, mask)), (j, name) in itertools.product(enumerate(settings), enumerate(names)):
         key = s, name, mask, at
-        drawn = [_process(random, truth.times[key], factor, tick) for factor in factors[i, j]]
+        drawn = [
+            {of: samples(x * t) for of, t in zip(PASSES, truth.times[key], strict=True)}
+            for x in factors[i, j]
+        ]
         sheets[s][1].setdefault((name, mask), {})[at] = truth.failed.get(key, drawn)
     data = Planter(folder).report(sheets, device)
     for sweep in data.sweeps:
         dips = run_keys_of(sweep.runs[sweep.runs.odd.astype(bool)])
         truth.odd |= {(sweep.name, name, "true" in variant, at) for variant, name, at in dips}
     return data, truth
-
-
-def _process(
-    random: Random, times: tuple[float, float], factor: float, tick: float
-) -> dict[str, Any]:
-    """Samples of a process of (forward, backward) ms, by a clock of this tick."""
-    drawn = [call_times(random, factor * time, 24, 0.01) for time in times]
-    if tick:
-        drawn = [np.maximum(np.round(of / tick), 1) * tick for of in drawn]
-    seconds = [(1e-3 * of).tolist() for of in drawn]
-    return dict(zip(("forward", "backward"), seconds, strict=True))
 
 
 def _curve(random: Random, symbol: str) -> tuple[float, float, float]:
@@ -212,12 +210,7 @@ def _curve(random: Random, symbol: str) -> tuple[float, float, float]:
 
 
 def _plant_curve(
-    random: Random,
-    truth: Truth,
-    key: tuple[str, str, bool],
-    curve: tuple[float, float, float],
-    scale: float,
-    is_alike: bool,
+    random: Random, truth: Truth, key: tuple[Any, ...], curve: Any, scale: float, is_alike: bool
 ) -> None:
     """Along a sweep the times of a curve; some runs fail, and one may be odd."""
     values, (power, bend, ratio) = VALUES[key[0]], curve
