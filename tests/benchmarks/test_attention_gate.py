@@ -1,4 +1,7 @@
-"""The gate of attention: what passes, what is refused, and which heads are compared."""
+"""The gate of attention: what passes, what is refused, and which heads are compared.
+
+What is no tensor, or overwrites its input, is tested with the command (`checking.test_check`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from typing import Any
 import pytest
 import torch
 from attention_reference import reference_passes
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from flashlab.benchmarks.attention import gate
@@ -43,11 +44,10 @@ def kernel(name: str) -> Any:
     [("float32", 1, True), ("float32", 129, False), ("bfloat16", 256, True)],
 )
 def test_the_courses_kernels_pass(name: str, dtype: str, seq_len: int, causal: bool) -> None:
+    """In half precision the error of rounding alone stands beside, to judge theirs by."""
     shape = Shape(2, seq_len, 4, 4 * 40, causal)
     checked = check_correctness(kernel(name).attention, shape, dtype, "cpu")
-    assert (checked["seq_len"], checked["tolerance"]) == (seq_len, TOLERANCES[dtype])
     assert max(checked["errors"].values()) < TOLERANCES[dtype] / 2
-    # In half precision the error of rounding alone stands beside, to judge it by.
     plain = checked.get("plain_errors", {})
     assert bool(plain) == (dtype == "bfloat16")
     assert all(plain[name] > 1e-3 and checked["errors"][name] < 3 * plain[name] for name in plain)
@@ -97,29 +97,18 @@ def without_keys(qkv: Tensor, causal: bool) -> Any:
     return naive(torch.stack([q, k.detach(), v], 2), causal)
 
 
-def overwriting(qkv: Tensor, causal: bool) -> Any:
-    out = naive(qkv, causal)
-    qkv.data[0, 0, 0] += 1  # as a kernel writes: autograd sees nothing of it
-    return out
-
-
 LAST, FIRST = torch.tensor([36]), torch.tensor([0])
 WRONG: dict[str, tuple[Callable[[Tensor, bool], Any], str]] = {
     "no scale": (lambda qkv, causal: naive(qkv, causal, 1.0), "out .*dqkv"),
     "no mask": (lambda qkv, causal: naive(qkv, False), "out .*dqkv"),
     "a mask off by one": (lambda qkv, causal: naive(qkv, causal, ahead=2), "out .*dqkv"),
     "the last row zeroed": (lambda *x: naive(*x).index_fill(1, LAST, 0), "out .*dqkv"),
-    "NaN": (lambda *x: naive(*x) * torch.nan, "out nan, dqkv nan"),
     "one NaN": (lambda *x: naive(*x).index_fill(1, FIRST, torch.nan), "out nan"),
-    "no return": (lambda *x: None, "is NoneType; it must be"),
-    "a pair": (lambda *x: (naive(*x), None), "is tuple; it must be a tensor"),
     "a wrong shape": (lambda *x: naive(*x).transpose(1, 2), "must be"),
     "a wrong dtype": (lambda *x: naive(*x).double(), "torch.float64"),
     "no gradient": (lambda *x: naive(*x).detach(), "no gradient"),
-    "of something else": (lambda *x: naive(*x).detach().requires_grad_(), "no gradient"),
     "half the gradient": (lambda *x: Halved.apply(naive(*x)), ": dqkv 0.5;"),
     "no gradient for keys": (without_keys, ": dqkv"),
-    "its input overwritten": (overwriting, "^qkv is overwritten"),
 }
 
 
@@ -132,18 +121,10 @@ def test_a_wrong_kernel_is_refused_with_its_error(wrong: str) -> None:
 
 def test_a_gradient_that_one_of_the_inputs_lacks_is_missed() -> None:
     def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Any:
-        return naive(torch.stack((q, k.detach(), v), dim=2), causal)
+        return repeating(q, k.detach(), v, causal)
 
     with pytest.raises(IncorrectError, match="no gradient with respect to q, k and v"):
         check_correctness(attention, Shape(1, 16, 2, 16, False), "float32", "cpu", "separate")
-
-
-@given(st.integers(1, 512), st.integers(1, 2**14), st.integers(1, 512), st.booleans())
-def test_as_many_heads_as_fit(batch_size: int, seq_len: int, num_heads: int, causal: bool) -> None:
-    shape = Shape(batch_size, seq_len, num_heads, num_heads * 64, causal)
-    heads = range(num_heads)[gate.heads_compared(shape, "cpu", again=False)]
-    scores = batch_size * seq_len**2
-    assert len(heads) == max(1, min(num_heads, gate.MAX_SCORES["cpu"] // scores))
 
 
 # Heads of queries that share keys and values
