@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from planted.experiments import noisy
 
-from flashlab.analysis.ceilings import Ceiling, read_ceilings
+from flashlab.analysis.ceilings import read_ceilings
 
 STEADY = [1.0] * 20
 FALLING = [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)]
 """As the H200's float16: 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670."""
-
-
-def ceiling_of(samples: Sequence[float]) -> Ceiling:
-    """The copy's ceiling of calls that took so long."""
-    timed = {"samples": samples, "time(s)": 1e-3, "bytes": 2**30}
-    document = {"device": "cuda", "matrix_product": {}, "copy": timed, "environment": {}}
-    return read_ceilings(document).copy
 
 
 @pytest.mark.parametrize(
@@ -39,8 +32,10 @@ def test_a_ceiling_that_fell_has_two_states(
     factors: list[float], initial: int | None, sustained: float | None
 ) -> None:
     """Calls of 1 ms, each made longer by a factor; how many are initial, and how slow the rest."""
-    calls = noisy(1e-3, count=len(factors), spread=0.002)
-    ceiling = ceiling_of([f * call for f, call in zip(factors, calls, strict=True)])
+    calls = np.array(factors) * noisy(1e-3, count=len(factors), spread=0.002)
+    timed = {"samples": calls.tolist(), "time(s)": 1e-3, "bytes": 2**30}
+    document = {"device": "cuda", "matrix_product": {}, "copy": timed, "environment": {}}
+    ceiling = read_ceilings(document).copy
     assert ceiling.state == ("initial" if initial else "measured")
     if initial and sustained:
         assert ceiling.time.count == initial
