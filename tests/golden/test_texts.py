@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
-from golden.texts import COMMAND, GOLDEN, OTHER_RECORDED, Golden, golden_files
+from golden.texts import COMMAND, GOLDEN, OTHER_RECORDED, Golden
 
 MOST_LINES = 200
 """Most lines of a difference that are printed."""
@@ -18,7 +18,7 @@ MOST_LINES = 200
 )
 def test_a_report_says_and_decides_what_it_did(golden: Golden) -> None:
     changed: list[str] = []
-    for path, text in golden_files(golden):
+    for path, text in golden.files().items():
         before, after = path.read_text(encoding="utf-8").splitlines(), text.splitlines()
         changed += difflib.unified_diff(before, after, path.name, "now", n=1, lineterm="")
     if changed:

@@ -97,13 +97,21 @@ class Golden:
         write_json(home / "overview" / "drawn.json", list(self.drawn))
         return home, ceilings
 
-    def files(self) -> dict[str, str]:
-        """What is kept of the report, by what is in it: its texts, and its verdicts."""
+    def contents(self) -> dict[str, str]:
+        """What the report says, by language, and its verdicts, a row each."""
         with self.results() as (home, ceilings):
             html = html_of(home, ceilings)
             with home.joinpath(COMPARISONS).open(encoding="utf-8", newline="") as table:
-                rows = verdicts_of(csv.DictReader(table))
+                rows = "".join(map(verdict_of, csv.DictReader(table)))
         return {**{each: read_text(html, each) for each in LANGUAGE_TAGS}, VERDICTS: rows}
+
+    def files(self) -> dict[Path, str]:
+        """Its golden files, each with what it is to hold."""
+        found = self.contents()
+        if self.name not in IN_FULL:
+            found[VERDICTS] = folded(found[VERDICTS])
+        kept = found if self in GOLDEN else (VERDICTS,)
+        return {FOLDER / f"{self.name}.{each}.txt": found[each] for each in kept}
 
 
 GOLDEN = (
@@ -133,28 +141,27 @@ def html_of(home: Path, ceilings: Path | None) -> str:
 
 
 COLUMNS = ("compared", "variant", "metric", "subject", "reference", "value", "verdict")
+IN_FULL = ("lab5", "cpu")
+"""The reports whose verdicts are kept a row each; those of the others are folded."""
 
 
-def verdicts_of(comparisons: Iterator[dict[str, str]]) -> str:
-    """A row for each comparison, in the order of the table."""
-    rows = []
-    for row in comparisons:
-        cells = [row["experiment"] or "all", *(row[name] for name in COLUMNS)]
-        rows.append(" | ".join([*cells, f"{float(row['ratio']):.3g}\n"]))
-    return "".join(rows)
+def verdict_of(row: dict[str, str]) -> str:
+    """The line of a comparison."""
+    cells = [row["experiment"] or "all", *(row[name] for name in COLUMNS)]
+    return " | ".join([*cells, f"{float(row['ratio']):.3g}\n"])
 
 
-def folded(rows: Sequence[str]) -> list[str]:
+def folded(rows: str) -> str:
     """For each experiment, its metrics' counts by verdict, and the digest of its rows."""
     lines: list[str] = []
-    for experiment, group in groupby(rows, lambda row: row.partition(" | ")[0]):
+    for experiment, group in groupby(rows.splitlines(), lambda row: row.partition(" | ")[0]):
         own = [*group]
         digest = hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
         lines.append(f"{experiment} | {digest}")
         cells = [row.split(" | ") for row in own]
         counts = sorted(Counter((cell[3], cell[7]) for cell in cells).items())
         lines += [f"  {metric} | {verdict} | {count}" for (metric, verdict), count in counts]
-    return lines
+    return "".join(f"{line}\n" for line in lines)
 
 
 # From HTML to text
@@ -192,32 +199,14 @@ def read_text(html: str, language: str) -> str:
     return re.sub("\n{3,}", "\n\n", "\n".join(found)).strip() + "\n"
 
 
-IN_FULL = ("lab5", "cpu")
-"""The reports whose verdicts are kept a row each; those of the others are folded."""
-
-
-def kept(name: str, content: str, text: str) -> str:
-    """What a golden file holds of a report's text or verdicts."""
-    if content != VERDICTS or name in IN_FULL:
-        return text
-    return "".join(f"{line}\n" for line in folded(text.splitlines()))
-
-
-def golden_files(golden: Golden) -> Iterator[tuple[Path, str]]:
-    """The golden files of a report, each with what it is to hold."""
-    for content, text in golden.files().items():
-        if content == VERDICTS or golden in GOLDEN:
-            yield FOLDER / f"{golden.name}.{content}.txt", kept(golden.name, content, text)
-
-
 def main() -> None:
     """Write the golden files, or those of the names that are given; or print a name's verdicts."""
     named = {golden.name: golden for golden in (*GOLDEN, *OTHER_RECORDED)}
     if sys.argv[1:2] == ["--unfold"]:
-        print(named[sys.argv[2]].files()[VERDICTS], end="")
+        print(named[sys.argv[2]].contents()[VERDICTS], end="")
         return
     for name in sys.argv[1:] or named:
-        for path, text in golden_files(named[name]):
+        for path, text in named[name].files().items():
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
 

@@ -13,19 +13,6 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.words import RUNS_CSV_COLUMNS
 
 
-def course_result(
-    shape: Shape, forward: float = 2e-4, backward: float = 5e-4, mib: float = 12.5
-) -> dict[str, Any]:
-    """A JSON document with these seconds; its rates follow from them."""
-    flops = costs.flops(shape)
-    seconds = {"forward": forward, "backward": backward, "forward_backward": forward + backward}
-    passes = {
-        name: {"time(s)": taken, "FLOPS(TFLOPs/s)": flops[name] / taken / 1e12}
-        for name, taken in seconds.items()
-    }
-    return {**passes, "peak_memory_usage(MB)": mib}
-
-
 def memory_of(implementation: str, shape: Shape, workspaces: int = 17039360) -> float:
     """The MiB that a run takes in float16, on a GPU whose cuBLAS workspaces have so many bytes."""
     if implementation == "Flash2":
@@ -34,8 +21,14 @@ def memory_of(implementation: str, shape: Shape, workspaces: int = 17039360) -> 
 
 
 def result_of(implementation: str, shape: Shape, forward: float, backward: float) -> dict[str, Any]:
-    """A JSON document of a run on a GPU before Hopper, with these seconds."""
-    return course_result(shape, forward, backward, memory_of(implementation, shape))
+    """A JSON document of a run on a GPU before Hopper, with these seconds; rates follow."""
+    flops = costs.flops(shape)
+    seconds = {"forward": forward, "backward": backward, "forward_backward": forward + backward}
+    passes = {
+        name: {"time(s)": taken, "FLOPS(TFLOPs/s)": flops[name] / taken / 1e12}
+        for name, taken in seconds.items()
+    }
+    return {**passes, "peak_memory_usage(MB)": memory_of(implementation, shape)}
 
 
 def row_of(file: str, implementation: str, shape: Shape, device: str) -> list[str]:

@@ -80,25 +80,6 @@ class Planter:
 
     folder: Path
 
-    def records(
-        self,
-        records: Sequence[Record],
-        name: str = "seq_len",
-        sweep: str = "seq_len",
-        counters: Sequence[Record] = (),
-    ) -> Runs:
-        """Write the plan and the tables of records, all of one benchmark; their runs."""
-        document = plan_of(self.folder, records, name, sweep, counters=counters)
-        found = read_runs(document, document)
-        write_tables(found, document["sources"], self.folder / "tables" / name)
-        plans, planned = self.folder / EXPERIMENTS, self.folder / RECORDS
-        write_json(plans, {**(read_json(plans) if plans.exists() else {}), name: document})
-        before = read_json(planned) if planned.exists() else {"sources": {}, "experiments": {}}
-        experiments = {**before["experiments"], name: document["records"]}
-        sources = {**before["sources"], **document["sources"]}
-        write_json(planned, {**document, "sources": sources, "experiments": experiments})
-        return found
-
     def experiment(
         self,
         runs: Mapping[Any, Any],
@@ -137,7 +118,18 @@ class Planter:
                         counters.append(counters_of(records[-1], "error", message=counted))
                     elif counted is not None:
                         counters.append(counters_of(records[-1], **counted))
-        return self.records(records, name, sweep, counters)
+        document = plan_of(self.folder, records, name, sweep, counters=counters)
+        found = read_runs(document, document)
+        write_tables(found, document["sources"], self.folder / "tables" / name)
+        plans, planned = (
+            read_json(path) if (path := self.folder / file).exists() else {}
+            for file in (EXPERIMENTS, RECORDS)
+        )
+        write_json(self.folder / EXPERIMENTS, {**plans, name: document})
+        own = {"sources": document["sources"], "experiments": {name: document["records"]}}
+        both = {part: {**planned.get(part, {}), **of} for part, of in own.items()}
+        write_json(self.folder / RECORDS, {**document, **both})
+        return found
 
     def report(
         self,

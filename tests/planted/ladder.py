@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from planted.records import plain_record, samples_around
@@ -23,27 +24,28 @@ COUNTERS = {
 ENVIRONMENT = {"device_name": "NVIDIA H200", "driver": "1", "packages": {"torch": "2.0"}}
 
 
-def _experiment(name: str, sweep: str, title: tuple[str, str], names: Any, **by: Any) -> Any:
+COUNTED, LANGUAGES = ["GlobalMemory", "SharedTiles"], ("zh_TW", "en")
+
+
+def _experiment(name: str, sweep: str, title: tuple[str, str], **by: Any) -> Any:
     given = {"name": name, "sweep": sweep, "title": dict(zip(LANGUAGES, title, strict=True))}
-    return {**given, **by, "implementations": names, "figures": ["rate"], "supplement": []}
+    return {**given, **by, "figures": ["rate"], "supplement": []}
 
 
-LANGUAGES = ("zh_TW", "en")
-COUNTED = ["GlobalMemory", "SharedTiles"]
-OF_GPU = {"batch_size": 4, "seq_len": [4096, 16384], "head_dim": 64}
-OF_CPU = {"batch_size": 1, "seq_len": [8, 16], "head_dim": 32}
 CONFIG: dict[str, Any] = {
     **{"benchmark": "ladder", "dataset": "local", "languages": [*LANGUAGES], "remarks": {}},
     **{"baseline": "GlobalMemory", "counted": COUNTED},
     "summary": {"cuda": {"case": 28}, "cpu": {"case": 101}, "implementations": COUNTED},
     "experiments": [
         _experiment(
-            *("ladder", "case", ("一階一階往上", "Step by step"), STEPS),
-            **{"cuda": {"case": [10, 28]}, "cpu": {"case": [101, 102]}},
+            *("ladder", "case", ("一階一階往上", "Step by step")),
+            **{"cuda": {"case": [10, 28]}, "cpu": {"case": [101, 102]}, "implementations": STEPS},
         ),
         _experiment(
-            *("size", "seq_len", ("問題變大", "Growing problems"), [*COUNTED, "Padded"]),
-            **{"cuda": OF_GPU, "cpu": OF_CPU},
+            *("size", "seq_len", ("問題變大", "Growing problems")),
+            cuda={"batch_size": 4, "seq_len": [4096, 16384], "head_dim": 64},
+            cpu={"batch_size": 1, "seq_len": [8, 16], "head_dim": 32},
+            implementations=[*COUNTED, "Padded"],
         ),
     ],
 }
@@ -52,8 +54,7 @@ SMALL = 4096
 """The sequence length at which Padded is the better step by far."""
 
 
-def _record(run: Run, **fields: Any) -> Record:
-    return plain_record(run, LADDER.name, environment=ENVIRONMENT, **fields)
+_record = partial(plain_record, benchmark=LADDER.name, environment=ENVIRONMENT)
 
 
 def record(run: Run) -> Record:

@@ -16,14 +16,12 @@ def plan_of(
     folder: Path, records: Sequence[Any], counters: Sequence[Any] = (), **keys: Any
 ) -> Plan:
     """The plan of these records, which are written, to be frozen as ``mine``."""
-    orders, counted = dict[str, dict[str, Any]](), list[str]()
-    for record in (*records, *counters):
-        path = written(folder, record)
-        orders[path.as_posix()] = {
-            "run": record.run.to_json(),
-            "protocol": dict(record.protocol),
-        }
-        counted += [path.as_posix()] * record.has_counters
+    paths = {written(folder, record).as_posix(): record for record in (*records, *counters)}
+    orders = {
+        path: {"run": record.run.to_json(), "protocol": dict(record.protocol)}
+        for path, record in paths.items()
+    }
+    counted = [path for path, record in paths.items() if record.has_counters]
     top = {"environment": records[0].environment}
     (folder / "top.json").write_text(json.dumps(top))
     config = {

@@ -53,13 +53,13 @@ def record_of(
 ) -> Record:
     """The record of a run of attention: ok with these samples in seconds, or another status."""
     timed = {"forward_time": (forward, "interval"), "backward_time": (backward, "time")}
-    metrics: dict[str, Measurement] = {}
+    metrics = {"peak_memory": Measurement(peak)}
     for name, (seconds, stopped) in timed.items():
-        value = statistics.median(seconds) * 1e3
-        metrics[name] = Measurement(value, tuple(second * 1e3 for second in seconds), stopped)
+        samples = tuple(second * 1e3 for second in seconds)
+        metrics[name] = Measurement(statistics.median(seconds) * 1e3, samples, stopped)
     fields: dict[str, Any] = {"status": status, "message": f"it was {status}"}
     if status == "ok":
-        fields = {"metrics": {**metrics, "peak_memory": Measurement(peak)}}
+        fields = {"metrics": metrics}
     return replace(plain_record(run, "attention", **fields), **changes)
 
 

@@ -74,10 +74,10 @@ def record(run: Run) -> Record:
     return plain_record(run, TRAINING.name, metrics=metrics, curves={"loss": loss_of(run)}, **usual)
 
 
-def _config() -> dict[str, Any]:
-    """The project's own configuration of this benchmark."""
-    layer = read_layer(Path(__file__).parents[2] / "config" / "training.yaml")
-    return resolve_config([layer], implementations_of(TRAINING).keys())
+CONFIG = resolve_config(
+    [read_layer(Path(__file__).parents[2] / "config" / "training.yaml")],
+    implementations_of(TRAINING).keys(),
+)
+"""The project's own configuration of this benchmark."""
 
-
-REPORT = PlantedReport(TRAINING, _config(), ("bfloat16", "cuda"), record)
+REPORT = PlantedReport(TRAINING, CONFIG, ("bfloat16", "cuda"), record)
