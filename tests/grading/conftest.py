@@ -27,6 +27,7 @@ from flashlab_grading.submissions import check_submission, find_submissions, gra
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE, MEMORY = "NVIDIA H200", "peak_memory_usage(MB)"
+TIME, RATE = "time(s)", "FLOPS(TFLOPs/s)"
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
 CAUSAL, LONG = "flash2-b16-n512-h32-e2048-causal", "pytorch-b32-n512-h32-e2048-causal"
 Document = dict[str, Any]
@@ -61,18 +62,18 @@ class Handed:
         """Make passes take `factor` times as long, and let everything follow from that."""
         document = self.document(text)
         for name in names:
-            document[name]["time(s)"] *= factor
-            document[name]["FLOPS(TFLOPs/s)"] /= factor
+            document[name][TIME] *= factor
+            document[name][RATE] /= factor
         both = document["forward_backward"]
-        flops = both["time(s)"] * both["FLOPS(TFLOPs/s)"]
-        both["time(s)"] = document["forward"]["time(s)"] + document["backward"]["time(s)"]
-        both["FLOPS(TFLOPs/s)"] = flops / both["time(s)"]
+        flops = both[TIME] * both[RATE]
+        both[TIME] = document["forward"][TIME] + document["backward"][TIME]
+        both[RATE] = flops / both[TIME]
 
     def derive(self, text: str, law: Callable[..., float], *sources: Document) -> None:
         """Make each time of a file what a law gives of other documents' times, in seconds."""
         for name in PASSES:
-            wanted = law(*(source[name]["time(s)"] for source in sources))
-            self.rescale(text, wanted / self.document(text)[name]["time(s)"], [name])
+            wanted = law(*(source[name][TIME] for source in sources))
+            self.rescale(text, wanted / self.document(text)[name][TIME], [name])
 
     def measured(self, factor: Callable[[], float]) -> Self:
         """A copy in which each time of a pass takes a factor of its own."""
@@ -110,7 +111,7 @@ class Handed:
     def add_record(self, text: str, *factors: Sequence[float]) -> Document:
         """The record that a file has from now on: each pass's samples are its time times these."""
         name = self.file(text)
-        times = [self.documents[name][passed]["time(s)"] for passed in PASSES]
+        times = [self.documents[name][passed][TIME] for passed in PASSES]
         samples = [[time * x for x in own] for time, own in zip(times, factors, strict=True)]
         environment = {"device_name": DEVICE, "provider": "flash-attn 2.8.3"}
         record = record_of(self.runs[name], "ok", *samples, environment=environment).to_json()
@@ -140,6 +141,20 @@ def rescaled(own: Handed, *texts: str, by: float, **which: Any) -> Handed:
     for text in texts or own.documents:
         own.rescale(text, by, **which)
     return own
+
+
+@later
+def rewritten(own: Handed, change: Callable[[float], float], *keys: str, text: str = "") -> Handed:
+    """Numbers as somebody has written them: the memory, or times and rates; of files so named."""
+    for document in (own.documents[name] for name in own.documents if text in name):
+        for part in (document, *(document[name] for name in (*PASSES, "forward_backward"))):
+            part.update({key: change(part[key]) for key in keys if key in part})
+    return own
+
+
+def digits(count: int, **which: str) -> Callable[[Handed], Handed]:
+    """Times and rates rounded to so many significant digits."""
+    return rewritten(lambda x: float(f"{x:.{count}g}"), TIME, RATE, **which)
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,14 @@ from grading.conftest import (
     LONG,
     MEMORY,
     NAIVE,
-    PASSES,
+    RATE,
+    TIME,
+    digits,
     graded,
     later,
     noise,
     rescaled,
+    rewritten,
 )
 
 from flashlab.benchmarks.attention import costs
@@ -64,14 +66,6 @@ def record(own: Any, samples: tuple[float, ...] = (), rows: Any = None, **run: A
     """A record of one file: its forward samples over its time, and what it claims of its run."""
     own.add_record(FLASH, samples or noise(0), noise(1))["run"].update(run)
     own.rows = rows and own.rows
-
-
-@later
-def rewritten(own: Any, change: Callable[[float], float], *keys: str, text: str = "") -> None:
-    """Numbers as somebody has written them: the memory, or times and rates; of files so named."""
-    for document in (own.documents[name] for name in own.documents if text in name):
-        for part in (document, *(document[name] for name in (*PASSES, BOTH))):
-            part.update({key: change(part[key]) for key in keys if key in part})
 
 
 @later
@@ -121,7 +115,7 @@ SLIDE = json.loads((H200.parent / "published" / "slide.json").read_text(encoding
 OF_SLIDE = "Flash2", "32", "1024", "32", "2048", "false", "NVIDIA GeForce RTX 3070"
 MISSING, OPEN = "fail coverage.missing", "not_checked identity.open"
 FULL, MASKED = "Flash2 B·H=512 N=512 d=64 full", "Flash2 B·H=256 N=1024 d=64 causal"
-TIME, RATE, BOTH = "time(s)", "FLOPS(TFLOPs/s)", "forward_backward"
+BOTH = "forward_backward"
 NO_FLOPS = "not_checked identity.no_flops, not_checked physics.no_flops"
 ALTERED: dict[str, tuple[Any, ...]] = {
     "a key left out": (lambda own: own.document(FLASH).pop("backward"), "fail form.missing_key"),
@@ -182,8 +176,7 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     "a mixture of them": (workspaces(16.25, 2), "fail identity.workspace"),
     "a row twice": (row_twice(), "pass form.pass"),
     "a digit": (
-        rewritten(lambda x: float(f"{x:.1g}"), TIME, RATE, text=FLASH),
-        f"not_checked arithmetic.coarse, {NO_FLOPS}",
+        digits(1, text=FLASH), f"not_checked arithmetic.coarse, {NO_FLOPS}"
     ),
     "a kernel of one's own": (declared(FLASH, 1, "Mine"), "not_checked identity.no_model"),
     "a wrong name alone": (renamed("baseline.json"), "not_checked identity.open"),
@@ -334,25 +327,18 @@ WILD = [None, True, "1", [], {}, -1.0, 0, 1e308, 10**30, "=1+1", "\u202e", [[]],
 
 
 def alter(document: Any, chance: random.Random) -> None:
-    """One number by a factor, a digit or a unit; another value; a key less; two exchanged."""
+    """One number by a factor, a digit or a unit; another value, or another number's; a key less."""
     (a, b), (c, d) = chance.sample(KEYS, 2)
     factor = chance.choice([chance.uniform(0.5, 2), 1 + chance.uniform(1e-5, 1e-3), 1e3, 1e-3])
-    match chance.randrange(6):
-        case 0:
-            document[a][b] *= factor
-        case 1:
-            document[MEMORY] *= factor
-        case 2:
-            document[a][b] = chance.choice(WILD)
-        case 3:
-            del document[a][b]
-        case 4:
-            del document[chance.choice([*SECONDS, MEMORY])]
-        case _:
-            document[a][b], document[c][d] = document[c][d], document[a][b]
+    other = chance.choice([document[a][b] * factor, chance.choice(WILD), document[c][d]])
+    holder, key = chance.choice([(document, MEMORY), (document, a), (document[a], b)])
+    if isinstance(holder[key], dict) or chance.random() < 0.2:
+        del holder[key]
+    else:
+        holder[key] = other if holder is not document else holder[key] * factor
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_nothing_altered_passes_and_nothing_crashes(seed: int, sound: Any, tmp_path: Path) -> None:
     """200 altered files a seed, each beside its declaration."""
     chance = random.Random(seed)

@@ -19,6 +19,7 @@ from grading.conftest import (
     MEMORY,
     PASSES,
     Handed,
+    digits,
     graded,
     noise,
     rescaled,
@@ -27,15 +28,6 @@ from grading.conftest import (
 from flashlab_grading import submissions
 
 CLASS = 6
-
-
-def rounded(digits: int, own: Any) -> Any:
-    """All numbers as somebody has written them."""
-    for document in own.documents.values():
-        for name in (*PASSES, "forward_backward"):
-            own_numbers = document[name].items()
-            document[name] = {key: float(f"{x:.{digits}g}") for key, x in own_numbers}
-    return own
 
 
 def clocked(step: float, own: Any) -> None:
@@ -141,8 +133,8 @@ CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
     "0.003%": (1, of_one(lambda own: own.jittered(3e-5)), SAME),
     "scaled": (1, of_one(lambda own: own.jittered(0, 1.03)), told("fail copies.computed", "s1")),
     "0.01%": (2, of_one(lambda own: own.jittered(1e-4)), SAME),
-    "four digits": (2, of_one(partial(rounded, 4)), SAME),
-    "three digits": (2, of_one(partial(rounded, 3)), told("warn copies.likely", "s1")),
+    "four digits": (2, of_one(digits(4)), SAME),
+    "three digits": (2, of_one(digits(3)), told("warn copies.likely", "s1")),
     # Nothing that is declared hides equal times.
     "decoys": (2, of_one(with_decoys), OF_FILES),
     "labels": (2, of_one(Handed.exchange_labels), OF_FILES),
@@ -167,7 +159,7 @@ CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
     ),
     # Times that tell nothing accuse nobody, not even who copied them.
     "two digits": (
-        1, of_one(copy.copy), {x: ROUNDED for x in ("s1", "eve")}, partial(rounded, 2)
+        1, of_one(copy.copy), {x: ROUNDED for x in ("s1", "eve")}, digits(2)
     ),
     **{
         f"a clock of {1000 * step:.4g} ms": (

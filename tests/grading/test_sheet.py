@@ -98,9 +98,7 @@ def test_a_class_is_told_by_causes_with_the_most_pressing_first(sound: Any, tmp_
 
 WILD_NAMES = (
     *("<b>bold<b>&amp;.json", "two\nlines.json", "\x1b[31mred\x1b[0m.json", "\u202egnp.json"),
-    *("{file} {line} {0}.json", "=HYPERLINK(1).json", "+1.json", "-1.json", "@SUM(1).json"),
-    *("\ttab.json", "\rcarriage.json", "a\\u202eb.json", "emoji 🙂 العربية.json"),
-    *("it's `id` $(id).json", b"no-utf8-\xff.json"),
+    *("{file} {line} {0}.json", "=HYPERLINK(1).json", "a\\u202eb.json", b"no-utf8-\xff.json"),
 )
 
 

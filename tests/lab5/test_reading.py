@@ -16,25 +16,17 @@ from planted.course import memory_of, result_of
 from planted.folders import KNOWN, lab, runs_of, six_digits, write
 
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.lab5 import words
 from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError, read_folder
-from flashlab.lab5.words import PASSES
+from flashlab.lab5.words import MEMORY, PASSES, RATE, TIME, described
 
 SWEEP = lab(Shape(16, 512, 16, 1024, True), {"seq_len": (2, 4, 8)})
 TRUTH = sorted(one.option for one in SWEEP)
 STATED = [{"impl": p.implementation, **asdict(p.shape), **p.document} for p in SWEEP]
 
-
-def in_ms(document: dict[str, Any]) -> dict[str, Any]:
-    passes = {
-        name: {"time(ms)": document[name]["time(s)"] * 1000, **document[name]} for name in PASSES
-    }
-    for each in passes.values():
-        del each["time(s)"]
-    return {**document, **passes}
-
-
 SIZES = "Batch Size,Seq Length,Num Heads,Emb Dim,Implementation,Causal"
+WORDS = "Forward", "Backward", "Forward_Backward"
 CHINESE = "批次大小,序列長度,頭數,嵌入維度,實作,因果"
 
 
@@ -42,15 +34,15 @@ def table(
     sizes: str = SIZES,
     numbers: str = "{0} Time (s),{0} FLOPS (TFLOPs/s)",
     memory: str = "Peak Memory Usage (MB)",
-    words: tuple[str, ...] = ("Forward", "Backward", "Forward_Backward"),
+    passes: tuple[str, ...] = WORDS,
     factor: float = 1.0,
 ) -> str:
     """A table of the sweep, whose passes have these words and whose times are in another unit."""
-    lines = [",".join([sizes, *map(numbers.format, words), memory])]
+    lines = [",".join([sizes, *map(numbers.format, passes), memory])]
     for one in SWEEP:
-        passes = [one.document[name] for name in PASSES]
-        measured = [v for p in passes for v in (p["time(s)"] * factor, p["FLOPS(TFLOPs/s)"])]
-        measured.append(one.document["peak_memory_usage(MB)"])
+        each = [one.document[name] for name in PASSES]
+        measured = [v for p in each for v in (p[TIME] * factor, p[RATE])]
+        measured.append(one.document[MEMORY])
         cells = (*one.sizes, one.implementation, one.shape.causal, *measured)
         lines.append(",".join(map(str, cells)))
     return "\n".join(lines) + "\n"
@@ -83,7 +75,6 @@ LAYOUTS: dict[str, dict[str, Any]] = {
         ]
     },
     "FLOPs for FLOPS": {"a.json": json.dumps(STATED).replace("FLOPS", "FLOPs")},
-    "milliseconds": {f"{i}.json": in_ms(each) for i, each in enumerate(STATED)},
     "microseconds": {"a.csv": table(factor=1e6).replace("Time (s)", "time(us)")},
     "six digits": {f"{i}.json": six_digits(each) for i, each in enumerate(STATED)},
     "a spreadsheet": {"summary.csv": table()},
@@ -104,10 +95,10 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 def test_a_layout_is_read(layout: str, tmp_path: Path) -> None:
     entries, notices = import_plan(write(tmp_path, LAYOUTS[layout]), KNOWN)
     assert sorted(runs_of(entries).values()) == TRUTH
-    units = {r["params"].get("key") for e in entries for r in e["remarks"]} - {None}
-    if layout == "milliseconds":
-        assert units == {f"{name}.time(ms)" for name in PASSES}
-        assert "were read × 0.001" in notices[0]
+    if layout == "microseconds":
+        units = {r["params"].get("key") for e in entries for r in e["remarks"]} - {None}
+        assert units == {f"{word} time(us)" for word in WORDS}
+        assert "were read × 0.000001" in notices[0]
 
 
 @pytest.mark.parametrize("text", ["Out of Memory", "OOM", "CUDA out of memory.", "記憶體不足"])
@@ -124,7 +115,7 @@ def test_a_row_without_numbers_whose_status_says_so_ran_out_of_memory(
 
 
 def test_a_document_that_says_so_ran_out_of_memory(tmp_path: Path) -> None:
-    gone = {**dict.fromkeys(PASSES), "peak_memory_usage(MB)": None, "status": "OOM"}
+    gone = {**dict.fromkeys(PASSES), MEMORY: None, "status": "OOM"}
     entries, _ = import_plan(write(tmp_path, {"a.json": {**STATED[0], **gone}}), KNOWN)
     assert [(e["status"], e["file"]) for e in entries] == [("oom", "a.json")]
     with pytest.raises(FolderError, match=r"b\.json: a run that ran out of memory .* name its"):
@@ -291,3 +282,34 @@ def test_whatever_is_in_the_files_is_read_or_refused_in_one_message(
         assert len(str(error)) < 5000
     else:
         assert all(Path(entry["path"]).parts for entry in entries)
+
+
+# Names, of which what is ambiguous gives nothing, and headings
+
+NAMES, HEADINGS = (
+    [tuple(row) for row in csv.reader(Path(__file__).with_name(name).open(encoding="utf-8"))][1:]
+    for name in ("names.csv", "headings.csv")
+)
+"""A name and what it says, nothing where it could as well mean something else; a heading and the
+column of runs.csv that it names, or a pass, its number and the factor to the script's unit."""
+
+
+@pytest.mark.parametrize(("name", "says"), NAMES)
+def test_a_name_says(name: str, says: str) -> None:
+    assert described(words.said_in_name(name)) == says
+
+
+@given(st.text(max_size=80))
+def test_any_name_can_be_read(name: str) -> None:
+    assert described(words.said_in_name(name)) is not None
+    assert words.column_of(name) is not None
+    found = words.number_of(name)
+    assert found is None or found[1] in (TIME, RATE, MEMORY)
+
+
+@pytest.mark.parametrize(("heading", "column", "passed", "number", "factor"), HEADINGS)
+def test_a_heading_names_a_number_or_a_column_in_any_spelling(
+    heading: str, column: str, passed: str, number: str, factor: str
+) -> None:
+    assert words.number_of(heading) == ((passed, number, factor) if factor else None)
+    assert words.column_of(heading) == (column or heading)
