@@ -1,8 +1,9 @@
-"""Remarks and their pictures, read from the project's folder: what is printed, what is refused."""
+"""Remarks, their pictures and characters: what is printed, what is refused or replaced."""
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import struct
 import zlib
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fontTools.ttLib import TTFont
 from PIL import Image, ImageFile
 
 from flashlab import remarks
 from flashlab.remarks import MAX_BYTES, PictureError, RemarkError
+from flashlab.telling.glyphs import FONTS, STAND_IN, covered, legible
 
 FILE = Path("remarks", "seq_len.en.md")
 HUGE = "The file has 1099511627776 bytes"
@@ -54,8 +57,8 @@ def test_images_lie_beside_the_remark_and_have_flat_names_in_the_pdf() -> None:
     text = "One\n![a](<shots/圖 1.PNG>)\n\n- ![b](../figures/b.png)\n\n![a](<shots/圖 1.PNG>)"
     assert remarks.image_addresses(text) == {"shots/%E5%9C%96%201.PNG": 2, "../figures/b.png": 4}
     (found,) = remarks.read_remarks(config := remark(text))
-    names = ("remark-seq_len-en.md", "remark-seq_len-en-1.png", "remark-seq_len-en-2.png")
-    assert found.attachments().keys() == {*names}
+    names = {f"remark-seq_len-en{end}" for end in (".md", "-1.png", "-2.png")}
+    assert found.attachments().keys() == names
     types = {image.media_type for image in found.images.values()}
     assert types == {"image/jpeg", "image/png"}  # whatever they are called
     files = (str(FILE), "remarks/shots/圖 1.PNG", "remarks/../figures/b.png")
@@ -69,18 +72,16 @@ def test_every_image_that_cannot_be_shown_is_in_one_message(tmp_path: Path) -> N
     huge("remarks/huge.png")
     Path("remarks/folder.png").mkdir()
     put("remarks/a.gif", b"GIF89a")
-    outside = "outside the project's folder"
+    outside = ("../../outside.png", "link.png", str(tmp_path / "outside.png"))
+    elsewhere = ("https://example.org/a.png", "//example.org/a.png", "file:///etc/a.png")
     addresses = {
         "gone.png": "there is no file remarks/gone.png; add it, or correct the name",
-        **dict.fromkeys(("../../outside.png", "link.png", str(tmp_path / "outside.png")), outside),
+        **dict.fromkeys(outside, "outside the project's folder"),
         "broken.jpg": "it is neither PNG nor JPEG",
         "huge.png": f"{HUGE}; the limit is 67108864",
         "folder.png": "is not a file",
         "a.gif": "only .png, .jpg, .jpeg can be shown",
-        **dict.fromkeys(
-            ("https://example.org/a.png", "//example.org/a.png", "file:///etc/a.png"),
-            "it is no file beside the remark",
-        ),
+        **dict.fromkeys(elsewhere, "it is no file beside the remark"),
         "a{b}.png": "a brace",
     }
     with pytest.raises(RemarkError) as caught:
@@ -105,14 +106,9 @@ def test_a_remark_that_cannot_be_read_is_named() -> None:
 
 def huge_png(side: int) -> bytes:
     """A few bytes that claim to decode to so many pixels a side."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        whole = name + data
-        return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
-
-    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
-    start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
-    return start + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    small = raster()
+    header = b"IHDR" + struct.pack(">II", side, side) + small[24:29]
+    return small[:12] + header + struct.pack(">I", zlib.crc32(header)) + small[33:]
 
 
 @pytest.mark.parametrize(
@@ -136,3 +132,50 @@ def test_a_picture_is_kept_to_the_byte_or_refused(
         with pytest.raises(PictureError, match=why):
             remarks.picture_of(content)
     assert ImageFile.LOAD_TRUNCATED_IMAGES
+
+
+# Which characters the report's fonts have, and what stands in for the others
+
+NAMES = "翊瑄瑋芊叡旻霈晟煒喆峯堃犇淼"
+"""Characters of common Taiwanese names that Big5 level 1 lacks."""
+
+
+def big5() -> str:
+    """All of Big5's Han characters: level 1, and level 2 from 0xC9 on."""
+    trails = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
+    leads = [*range(0xA4, 0xC7), *range(0xC9, 0xFA)]
+    codes = (bytes([lead, trail]) for lead in leads for trail in trails)
+    return "".join(code.decode("big5", errors="ignore") for code in codes)
+
+
+def test_each_weight_has_all_of_big5_and_what_names_use() -> None:
+    characters = big5()
+    assert len(characters) > 13_000
+    assert [c for c in characters + NAMES + STAND_IN if ord(c) not in covered()] == []
+    paths = sorted(FONTS.glob("NotoSansTC-*.ttf"))
+    assert len(paths) == 2
+    for path in paths:
+        with TTFont(path, lazy=True) as font:
+            assert frozenset(font.getBestCmap()) == covered()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "warned"),
+    [
+        (f"陳{NAMES}\n\tFlash–Attention ≥ 2×", f"陳{NAMES}\n\tFlash–Attention ≥ 2×", None),
+        ("王😀", "王〓", "😀 (U+1F600 GRINNING FACE); 〓 is"),
+        ("𪛖𪛖", "〓〓", "𪛖 (U+2A6D6 CJK UNIFIED"),
+        ("a\x1b[2J", "a〓[2J", "(U+001B); 〓 is"),
+        # What shows nothing or has another form is no loss.
+        ("峯\U000e0101", "峯", None),  # a variation of the glyph
+        ("葛\ufe00 a\u202eb", "葛 ab", None),
+        ("e\u0301\u2060", "é", None),
+    ],
+)
+def test_a_character_that_they_lack_is_replaced_and_named(
+    text: str, shown: str, warned: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert legible(text, "author.name") == shown
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == len(caplog.records) == (warned is not None)
+    assert all(each.startswith(f"author.name: the report's fonts lack {warned}") for each in said)

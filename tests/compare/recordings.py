@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import random
-import statistics
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from planted.records import plain_record
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.compare.comparison import compare
 from flashlab.compare.sides import Side, find_side
-from flashlab.records import Measurement, Record, write_record
+from flashlab.records import Record, write_record
 from flashlab.runs import Run
 from flashlab.story.compare import Compared
 
@@ -46,18 +45,16 @@ def record(
     """
     drawn = random.Random(seed)
 
-    def timed(milliseconds: float) -> Measurement:
-        offset = drawn.gauss(1, spread)
-        samples = tuple(milliseconds * offset * drawn.gauss(1, 0.01) for _ in range(20))
-        return Measurement(statistics.median(samples), samples, "interval")
+    def seconds(milliseconds: float) -> list[float]:
+        usual = milliseconds * drawn.gauss(1, spread) / 1e3
+        return [usual * drawn.gauss(1, 0.01) for _ in range(20)]
 
     def one(run: Run, process: int) -> Record:
-        metrics = {"forward_time": timed(factor(run)), "backward_time": timed(2.5)}
-        metrics["peak_memory"] = Measurement(peak)
+        timed = {"forward": seconds(factor(run)), "backward": seconds(2.5)}
         digests = {"implementation_digest": "a" * 64, "measuring_digest": "b" * 64}
         started = f"2026-01-02T03:04:{seed % 60:02}+00:00"
         sources = {"process": process, **digests}
-        return plain_record(run, "attention", metrics=metrics, sources=sources, started=started)
+        return record_of(run, **timed, peak=peak, sources=sources, started=started)
 
     return {run: [one(run, process) for process in range(processes)] for run in measured}
 

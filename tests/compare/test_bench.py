@@ -8,10 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
-from flashlab.compare.bench import PASSES, describe, shapes_of, table
+from flashlab.compare.bench import PASSES, describe, table
 from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_in_turns
 from flashlab.compare.looks import PROCESSES
 from flashlab.compare.sides import find_targets
@@ -57,38 +55,20 @@ def attention(qkv, causal):
 SHAPE = "B1,N64,H2,D16,causal"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def temporary() -> Iterator[Path]:
-    """The folder of the benches' servers."""
-    with (
-        tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("TMPDIR", folder)
-        yield Path(folder)
-
-
 def start(root: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """`python -m flashlab bench` with these arguments, running."""
     own = {"PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
-    return subprocess.Popen(
-        [sys.executable, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE],
-        cwd=folder,
-        env={**os.environ, **own},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # A process started in the background would pass on that it ignores Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    told: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    # A process started in the background would pass on that it ignores Ctrl-C.
+    told["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE]
+    return subprocess.Popen(command, cwd=folder, env={**os.environ, **own}, **told)
 
 
-def test_a_revision_is_measured_with_what_it_imported_then_and_a_wrong_kernel_gets_no_time(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """A kernel, itself at a revision when what it imports was far slower, and a wrong one."""
-    folder = tmp_path_factory.mktemp("bench")
-    kernels, pace = folder / "kernels", folder / "kernels" / "lib" / "pace.py"
+def test_a_revision_is_measured_with_what_it_imported_then(root: Path, tmp_path: Path) -> None:
+    """A kernel, itself when what it imports was far slower, and a wrong one, which has no time."""
+    folder, kernels = tmp_path, tmp_path / "kernels"
+    pace = kernels / "lib" / "pace.py"
     pace.parent.mkdir(parents=True)
     (kernels / "mine.py").write_text(f"SCALE = 1.0\n{KERNEL}")
     git(folder, "init")
@@ -128,17 +108,12 @@ def candidate(label: str) -> Candidate:
     return Candidate(label, find_implementations()["Pytorch"], run, 1.0)
 
 
-def planted(**milliseconds: float) -> list[Candidate]:
-    """Candidates that were measured in all processes, by the times of their forward passes."""
-    measured = [candidate(label) for label in milliseconds]
-    for each, forward in zip(measured, milliseconds.values(), strict=True):
+def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() -> None:
+    """A time beyond the ceiling is said to be implausible, and decides nothing."""
+    candidates = [candidate(label) for label in ("First", "mine", "wrong")]
+    for each, forward in zip(candidates, (2.0, 2.5, 1.0), strict=True):
         for name, time in {"forward_time": forward, "backward_time": 6.0}.items():
             each.batches[name] = [[[time * 1e-3] * 3] * 20] * PROCESSES
-    return measured
-
-
-def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() -> None:
-    candidates = planted(First=2.0, mine=2.5, wrong=1.0)
     candidates[1].warnings = [[], ["throttled"]]
     candidates[2].status, candidates[2].message = "incorrect", "relative error: out 1.8"
     described = describe(candidates, [*PASSES], 0.05, 1.5)
@@ -153,36 +128,26 @@ def test_the_table_has_each_pass_and_says_below_what_is_missing_or_doubtful() ->
         "mine: throttled in 1 of 2 processes",
         "wrong: relative error: out 1.8",
     ]
-
-
-def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing() -> None:
-    # The first one's forward alone is at over 150%.
-    described = describe(planted(First=2.0, mine=2.5), [*PASSES], 0.05, 0.134 / 1.501)
-    assert [row["verdict"] for row in described[2:]] == ["implausible", "equal"]
+    # Where the first one's forward alone is at over 150%:
+    described = describe(candidates, [*PASSES], 0.05, 0.134 / 1.501)
+    assert [row["verdict"] for row in described[2:4]] == ["implausible", "equal"]
     text = table(described, "of ceiling")
     assert "First: forward at 150% of ceiling, which this device cannot do" in text
     assert "mine: forward" not in text
 
 
-@pytest.mark.parametrize(
-    ("status", "beyond", "succeeds"),
-    [("ok", False, True), ("unsupported", False, True), ("ok", True, False), ("oom", False, False)],
-)
-def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
-    monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
-) -> None:
-    row = {"implementation": "A", "pass": "forward", "status": status, "warnings": [], "share": 2.0}
+def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(monkeypatch: Any) -> None:
+    rows = [{"implementation": "A", "pass": "forward", "warnings": [], "share": 2.0}]
     monkeypatch.setattr(bench_module, "measure_in_turns", lambda *_: ())
-    monkeypatch.setattr(bench_module, "describe", lambda *_: [{**row, IMPLAUSIBLE: beyond}])
-    assert bench_module.bench(["Pytorch"], [], None, [], 1.0, 0.05, 60.0, None) == succeeds
+    monkeypatch.setattr(bench_module, "describe", lambda *_: rows)
+    cases = (("ok", False, 1), ("unsupported", False, 1), ("ok", True, 0), ("oom", False, 0))
+    for status, beyond, succeeds in cases:
+        rows[0] |= {"status": status, IMPLAUSIBLE: beyond}
+        assert bench_module.bench(["Pytorch"], [], None, [], 1.0, 0.05, 60.0, None) == succeeds
 
 
-@pytest.mark.parametrize(
-    ("samples", "refused"), [(0.02, False), (0.001, True), (5.0, True)], ids=str
-)
-def test_times_are_held_against_the_clock_of_who_waits_however_busy_the_machine_is(
-    samples: float, refused: bool
-) -> None:
+@pytest.mark.parametrize(("samples", "refused"), [(0.02, False), (0.001, True), (5.0, True)])
+def test_times_are_held_against_the_clock_of_who_waits(samples: float, refused: bool) -> None:
     timed = candidate("mine")
     # Every other batch waited for a core, for much longer than it took.
     timed.sections = [Section(wait, samples, True) for wait in (0.03, 0.8) for _ in range(20)]
@@ -204,13 +169,6 @@ def test_who_is_first_in_one_round_is_last_in_the_next(monkeypatch: pytest.Monke
     assert "".join(turns) == "ABBA" * (MIN_SAMPLES // 2) * PROCESSES and len(looks) == PROCESSES
 
 
-def test_a_size_that_is_left_out_and_heads_that_share_keys_are_part_of_a_shape() -> None:
-    (usual,) = shapes_of([], "cpu")
-    found = shapes_of(["B1,N64,H8,KV2,D16,causal", "N64,full", "N64,full"], "cpu")
-    assert [shape.kv_heads for shape in found] == [2, usual.num_heads]
-    assert (found[0].head_dim, found[1].head_dim) == (16, usual.head_dim)
-
-
 HANGS = """
 import os, time
 from pathlib import Path
@@ -223,20 +181,9 @@ def attention(qkv, causal):
 """
 
 
-def servers(temporary: Path) -> set[psutil.Process]:
-    """The servers in a folder; their forks, which look like them, lead no session."""
-    found = set()
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, ProcessLookupError):
-            named = process.cmdline()[3:4]
-            if named and Path(named[0]).parent.parent == temporary:
-                found |= {process} if os.getsid(process.pid) == process.pid else set()
-    return found
-
-
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL", None])
-def test_a_kernel_that_hangs_ends_at_its_limit_or_with_its_bench_with_all_that_it_started(
-    root: Path, tmp_path: Path, temporary: Path, name: str | None
+def test_a_kernel_that_hangs_ends_at_its_limit_or_with_its_bench(
+    root: Path, tmp_path: Path, name: str | None
 ) -> None:
     hangs = tmp_path / "pid"
     (tmp_path / "mine.py").write_text(HANGS)
@@ -249,12 +196,9 @@ def test_a_kernel_that_hangs_ends_at_its_limit_or_with_its_bench_with_all_that_i
         wait_until(lambda: has_ended(measuring), "the end of the measuring process")
     said = "mine.py: timed out after 2 s; --timeout SECONDS allows more"
     assert ended.returncode != 0 and (said in printed) == (name is None)
-    wait_until(lambda: not servers(temporary), "the end of its server")
 
 
-def test_a_file_that_is_saved_while_it_is_measured_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_saved_while_it_is_measured_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def attention(qkv, causal): return qkv\n")
     monkeypatch.setattr(Candidate, "command", lambda *_, **__: {})
@@ -278,7 +222,7 @@ def test_a_file_that_is_saved_while_it_is_measured_is_refused(
         ("Flash2 --json no/said.json", "argument --json: the folder no does not exist"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_one_message(
+def test_a_mistake_is_one_message(
     arguments: str, message: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervise, "start_server", lambda pid: None)

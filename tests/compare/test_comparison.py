@@ -1,7 +1,8 @@
-"""The table of two sides that were recorded, and what stands around it."""
+"""The table of two sides that were recorded, what stands around it, and what a side is."""
 
 from __future__ import annotations
 
+import tarfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,25 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from compare.recordings import Recording, changed, compared_of, record, runs
+from compare.recordings import Recording, changed, compared_of, git, keep, record, runs
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
-from flashlab.compare.comparison import compare_ceilings, to_json
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.compare.comparison import compare, compare_ceilings, to_json
 from flashlab.compare.report import as_text, report_of
+from flashlab.compare.sides import SideError, find_side
+from flashlab.files import sha256_of, write_json
+from flashlab.plan.plan_files import RECORDS, process_files
 from flashlab.records import Record
 from flashlab.statistics import estimate_median
 from flashlab.story.compare import Compared
 
 
 def text_of(c: Compared) -> str:
-    return as_text(report_of(c, ("en",), Path()), "en", markdown=False)
+    return as_text(report_of(c, ("en",)), "en", markdown=False)
 
 
 def single(c: Compared, metric: str = "forward_time") -> pd.DataFrame:
@@ -30,9 +36,14 @@ def single(c: Compared, metric: str = "forward_time") -> pd.DataFrame:
     return of_runs[of_runs.metric == metric]
 
 
-def test_a_row_has_the_columns_of_comparisons_csv_and_the_second_side_over_the_first(
-    tmp_path: Path,
-) -> None:
+def test_a_row_has_the_second_side_over_the_first(tmp_path: Path) -> None:
+    """As comparisons.csv has columns; exact values that differ between processes have the range of
+    their ratios."""
+
+    def differing(each: Record) -> dict[str, Any]:
+        memory = replace(each.metrics["peak_memory"], value=(10.0, 20.0, 10.0)[each.process])
+        return {"metrics": {**each.metrics, "peak_memory": memory}}
+
     one, other = record(runs([256]), 1), record(runs([256]), 2, factor=lambda _: 2.0, peak=20.0)
     c = compared_of(tmp_path, one, other)
     assert [*c.table.columns[: len(COLUMNS)]] == [*COLUMNS]
@@ -41,61 +52,44 @@ def test_a_row_has_the_columns_of_comparisons_csv_and_the_second_side_over_the_f
     assert (memory.ratio, memory.low, memory.high, memory.verdict) == (2.0, 2.0, 2.0, "above")
     assert (memory.reference_median, memory.subject_median, memory.processes) == (10, 20, "3 3")
     assert time.low < time.ratio < time.high and time.ratio == pytest.approx(2, rel=0.05)
-
-
-def test_exact_values_that_differ_between_processes_have_the_range_of_their_ratios(
-    tmp_path: Path,
-) -> None:
-    def differing(each: Record) -> dict[str, Any]:
-        value = (10.0, 20.0, 10.0)[each.process]
-        memory = replace(each.metrics["peak_memory"], value=value)
-        return {"metrics": {**each.metrics, "peak_memory": memory}}
-
-    one, other = record(runs([256]), 1), changed(record(runs([256]), 2), differing)
-    memory = single(compared_of(tmp_path, one, other), "peak_memory").iloc[0]
-    ends = (memory.ratio, memory.low, memory.high, memory.verdict)
-    assert ends == (2.0, 1.0, 2.0, "inconclusive")
+    varied = single(compared_of(tmp_path / "varied", one, changed(other, differing)), "peak_memory")
+    assert [*varied.iloc[0][["ratio", "low", "high"]]] == [2.0, 1.0, 2.0]
+    assert varied.iloc[0].verdict == "inconclusive"
 
 
 def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
+    """And the same records are equal, whatever their noise."""
     measured = runs(range(256, 256 * 13, 256))
     for seed, spread in enumerate((0.003, 0.01, 0.02)):
-        both = (record(measured, 2 * seed + side, spread=spread) for side in (0, 1))
-        found = Counter(single(compared_of(tmp_path / str(seed), *both)).verdict)
+        one, other = (record(measured, 2 * seed + side, spread=spread) for side in (0, 1))
+        found = Counter(single(compared_of(tmp_path / str(seed), one, other)).verdict)
         assert found.keys() <= {"equal", "inconclusive"}
         # Where processes differ by little, most runs are decided.
         assert spread > 0.003 or found["equal"] == len(measured)
-
-
-def test_the_same_records_on_both_sides_are_equal_whatever_their_noise(tmp_path: Path) -> None:
-    one = record(runs(), 1, processes=1, spread=0.1)
-    c = compared_of(tmp_path, one, one)
+    c = compared_of(tmp_path / "same", one, one)
     for metric in ("forward_time", "forward_backward_time"):
-        assert Counter(single(c, metric).verdict) == {"equal": 4}
-
-
-def of_three(seed: int, *milliseconds: float) -> Recording:
-    """Three implementations at one setting, whose forward passes take this many ms."""
-    found: Recording = {}
-    names = zip(("Flash2", "Flash4", "Pytorch"), (*milliseconds, 3.0), strict=True)
-    for n, (name, ms) in enumerate(names, start=seed):
-        found |= record(runs([256], name), n, spread=0.002, factor=lambda _, ms=ms: ms)
-    return found
+        assert {*single(c, metric).verdict} == {"equal"}
 
 
 def test_the_fastest_is_told_where_both_sides_decide_on_one(tmp_path: Path) -> None:
-    said = text_of(compared_of(tmp_path, of_three(1, 1.0, 1.9), of_three(4, 1.9, 1.0)))
+    def of_three(seed: int, *milliseconds: float) -> Recording:
+        """Three implementations at one setting, whose forward passes take this many ms."""
+        names = zip(("Flash2", "Flash4", "Pytorch"), milliseconds, strict=True)
+        found: Recording = {}
+        for n, (name, ms) in enumerate(names, start=seed):
+            found |= record(runs([256], name), n, spread=0.002, factor=lambda _, ms=ms: ms)
+        return found
+
+    said = text_of(compared_of(tmp_path, of_three(1, 1.0, 1.9, 3.0), of_three(4, 1.9, 1.0, 3.0)))
     assert "The choice changes at 1 of the 1 settings" in said
 
 
-def test_circumstances_are_of_what_is_compared_and_tell_what_of_a_protocol_differs(
-    tmp_path: Path,
-) -> None:
+def test_circumstances_are_of_what_is_compared_and_tell_what_differs(tmp_path: Path) -> None:
     def on(cards: int, driver: str | None, seconds: int) -> Any:
         protocol = {"name": "sampled", "max_seconds": seconds, "corpus": {"seed": 0}}
-        of_card = {"driver": driver}
+        card = {"driver": driver}
         return lambda r: {
-            "environment": r.environment | of_card | {"gpu_uuid": f"GPU-{r.process % cards}"},
+            "environment": r.environment | card | {"gpu_uuid": f"GPU-{r.process % cards}"},
             "protocol": protocol,
         }
 
@@ -115,8 +109,7 @@ def test_circumstances_are_of_what_is_compared_and_tell_what_of_a_protocol_diffe
 
 def ceilings(milliseconds: float, falls: float | None = None) -> Ceilings:
     """Of a device that multiplies 10⁹ operations, or copies as many bytes, in so long a call."""
-    times = (each and estimate_median([each] * 30) for each in (milliseconds, falls))
-    of = Ceiling(1e9, *times)
+    of = Ceiling(1e9, *(each and estimate_median([each] * 30) for each in (milliseconds, falls)))
     return Ceilings("Abacus", {"float16": of}, of)
 
 
@@ -131,13 +124,10 @@ def ceilings(milliseconds: float, falls: float | None = None) -> Ceilings:
 def test_rates_of_one_state_stand_beside_each_other(
     one: Any, other: Any, rates: tuple[float, float], sustained: list[float | None]
 ) -> None:
-    both = [ceilings(*one), ceilings(*other)]
-    copy, product = compare_ceilings(both, {"float16"})
-    assert (copy["one"], copy["other"]) == pytest.approx(rates)
+    copy, product = compare_ceilings([ceilings(*one), ceilings(*other)], {"float16"})
+    assert (copy["what"], copy["one"], copy["other"]) == ("copy", *map(pytest.approx, rates))
     assert copy["sustained"] == pytest.approx(sustained)
-    assert (copy["what"], product["what"]) == ("copy", "float16")
     assert product["one"] == pytest.approx(copy["one"] / 1000)  # TFLOP/s, not GB/s
-    assert compare_ceilings([both[0], None], {"float16"}) == []
 
 
 def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: Path) -> None:
@@ -146,6 +136,91 @@ def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: 
     c = compared_of(tmp_path, one, other)
     assert to_json(c)["comparisons"] == []
     said = text_of(c)
-    assert said.startswith("Comparison of before and after\n")
     assert "\nNo run has a time on both sides.\n" in said
     assert "Flash2 has no result at B1 N256 H8 E512 full on either side (wrong results)." in said
+
+
+# Which records a name stands for
+
+
+def files_of(name: Path | str) -> list[Path]:
+    """The records that a name stands for."""
+    records = find_side(str(name), ATTENTION)["records"]
+    return [Path(file["path"]) for each in records for file in process_files(each)]
+
+
+@pytest.fixture
+def measured() -> list[Record]:
+    """Three processes of one run."""
+    ((records),) = record(runs([256]), 1).values()
+    return records
+
+
+def test_a_folder_has_the_newest_of_each_process(tmp_path: Path, measured: list[Record]) -> None:
+    paths = keep(tmp_path, measured)
+    keep(tmp_path, [replace(measured[0], started="2025-01-01T00:00:00+00:00")])
+    tmp_path.joinpath("notes.json").write_text("[]")
+    assert files_of(tmp_path) == paths
+
+
+def test_a_dataset_is_vouched_for_by_its_manifest(tmp_path: Path, measured: list[Record]) -> None:
+    (path,) = keep(tmp_path / "records", measured[:1])
+    entry = {"benchmark": "attention", "run": measured[0].run.to_json()}
+    entry |= {"file": f"records/{path.name}", "sha256": sha256_of(path)}
+    lab5 = {**entry, "protocol": {"name": "lab5"}, "file": "records/other.json"}
+    manifest = {
+        **{"version": 2, "name": "x", "device": "cuda", "dtype": "float16", "config": {}},
+        **{"protocol": "sampled", "ceilings": None},
+        "records": [{**entry, "protocol": {"name": "sampled"}}, lab5],
+    }
+    write_json(tmp_path / "manifest.json", manifest)
+    assert files_of(tmp_path) == [path]
+    path.write_text(path.read_text().replace("Abacus", "Slate"))
+    side = find_side(str(tmp_path), ATTENTION)
+    with pytest.raises(Exception, match="differs from its dataset's manifest"):
+        compare(side, side)
+
+
+def test_moved_results_are_found_by_their_plan(tmp_path: Path, measured: list[Record]) -> None:
+    first, second = keep(tmp_path / "records", measured[:2])
+    keep(tmp_path / "records", [replace(measured[2], started="2030-01-01T00:00:00+00:00")])
+    before = (f"results/local/records/{path.name}" for path in (first, second))
+    file, other = ({"path": path, "sha256": None} for path in before)
+    entry = {"run": measured[0].run.to_json(), **file, "replicates": [other]}
+    plan = {"benchmark": "attention", "experiments": {"seq_len": [entry]}}
+    write_json(tmp_path / RECORDS, plan)
+    assert files_of(tmp_path) == [first, second]
+
+
+def test_a_revision_has_the_records_of_its_kernels(
+    tmp_path: Path, measured: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kernel = tmp_path / "kernels" / "flash2.py"
+    kernel.parent.mkdir()
+    git(tmp_path, "init")
+    records = []
+    for factor, each in enumerate(measured):
+        declared = 'NAME = "Flash2"\nLABEL = {"zh_TW": "甲", "en": "A"}\n'
+        kernel.write_text(f"{declared}def attention(qkv, causal): return qkv * {factor}\n")
+        git(tmp_path, "add", "kernels")
+        git(tmp_path, "commit", "--message", f"v{factor}")
+        digest = find_implementations(kernel.parent)["Flash2"].digest
+        records.append(replace(each, sources={**each.sources, "implementation_digest": digest}))
+    paths = keep(Path("results", "local", "records"), records[:2])
+    assert files_of("HEAD~2") == paths[:1]
+    # Debian 12 has Python 3.11.2, whose tarfile knows no filters.
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    assert files_of("HEAD~1") == paths[1:]
+    with pytest.raises(SideError, match="no records of the kernels at HEAD; measure them"):
+        find_side("HEAD", ATTENTION)
+
+
+def test_a_name_without_records_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SideError, match=r"neither a recorded dataset \(.*h200.*nor a folder nor a"):
+        find_side("nosuch", ATTENTION)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SideError, match="nothing has been measured here yet"):
+        find_side("local", ATTENTION)

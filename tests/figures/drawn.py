@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import xml.etree.ElementTree as ElementTree
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -17,22 +19,17 @@ from planted.records import experiment_document
 
 from flashlab.analysis.frames import RUN, SPEED, VALUE, Dataset, Sweep
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.model import Benchmark
 from flashlab.figures import stage
 from flashlab.statistics import MARGIN
 
 BOTH = ("zh_TW", "en")
 SIZES = (128, 256, 512, 1024)
 PLAIN = ATTENTION.having(())
-USUAL = {"seq_len": 64, "num_heads": 4, "emb_dim": 64}
+WORK = next(metric.work for metric in PLAIN.metrics if metric.work)
+BOUNDS = ("value", "low", "high")
+USUAL = {"batch_size": 1, "seq_len": 64, "num_heads": 4, "emb_dim": 64}
 
 Results = Mapping[str, Sequence[float | str]]
-
-
-def titles(svg: Path) -> list[str]:
-    """What the points of an SVG file stand for."""
-    found = ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}title")
-    return [str(node.text) for node in found]
 
 
 def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -66,11 +63,11 @@ def assert_legible(figure: Figure) -> Figure:
     return figure
 
 
-def lines_of(figure: Figure, *colours: str) -> list[Line2D]:
-    """The lines of values in these colours."""
-    every = [(axes, line) for axes in figure.axes for line in axes.lines]
+def lines_of(panels: Sequence[Axes], *colours: str) -> list[Line2D]:
+    """The lines of values in these colours, or in all."""
+    every = [(axes, line) for axes in panels for line in axes.lines]
     found = [line for axes, line in every if line.get_transform() == axes.transData]
-    return [line for line in found if line.get_color() in colours]
+    return [line for line in found if line.get_color() in colours or not colours]
 
 
 def crosses_of(figure: Figure) -> list[float]:
@@ -85,72 +82,58 @@ def dataset_of(
     variants: Sequence[bool] = (False,),
     spread: float = 0.01,
     of: str = "seq_len",
-    benchmark: Benchmark = PLAIN,
-    folder: Path = Path(),
 ) -> Dataset:
-    """A dataset of one sweep, from the result of each implementation at each size.
+    """A dataset of one sweep of attention, from the result of each implementation at each size.
 
-    A result is the value of each metric, or a status; in the second variant it is half as much
-    again. An interval is `spread` wide on both sides; speeds are decided by their estimates.
+    A result is the value of each metric, or a status; with the mask it is half as much again. An
+    interval is `spread` wide on both sides; speeds are decided by their estimates.
     """
-    plan = experiment_document(benchmark.name, [*results], of, of) | {"runs": [{"device": "cuda"}]}
-    given = {p.name: USUAL.get(p.name, 1) for p in benchmark.given if not p.is_variant}
-    stands_for = benchmark.parameter(of).stands_for or (lambda size: {of: size})
-    runs, values, bounds = [], {}, {}
-    for (name, row), variant in itertools.product(results.items(), variants):
-        for size, result in zip(sizes, row, strict=True):
-            shape = given | {p.name: variant for p in benchmark.variants} | (stands_for(size) or {})
-            words = _words(benchmark, variant)
-            run = {"experiment": of, "variant": words, "implementation": name, "at": size}
-            run |= {**benchmark.all_parameters(shape), "dtype": "float16", "device": "cuda"}
-            runs.append({**run, "status": result if isinstance(result, str) else "ok"})
-            if isinstance(result, str):
-                continue
-            works = [metric.work for metric in benchmark.metrics if metric.work]
-            if works:
-                values[of, words, "operations", name, size] = works[0](shape)
-            for metric in benchmark.metrics:
-                key = (of, words, metric.name, name, size)
-                values[key] = float(result) * (1.5 if variant else 1)
-                around = None if metric.exact else spread * values[key]
-                bounds[key] = [values[key] + s * around if around else None for s in (-1, 1)]
-    table, index = pd.DataFrame(runs), pd.MultiIndex.from_tuples([*bounds], names=VALUE)
-    intervals = pd.DataFrame([*bounds.values()], index, columns=["low", "high"])
-    index = pd.MultiIndex.from_tuples([*values], names=VALUE)
-    is_ok = table.status == "ok"
+    plan = experiment_document("attention", [*results], of, of) | {"runs": [{"device": "cuda"}]}
+    runs, values = [], list[dict[str, Any]]()
+    for (name, row), causal in itertools.product(results.items(), variants):
+        for at, result in zip(sizes, row, strict=True):
+            key = {"experiment": of, "variant": f"causal={str(causal).lower()}", "at": at}
+            key |= {"implementation": name}
+            shape = ATTENTION.all_parameters({**USUAL, of: at, "causal": causal})
+            is_ok, about = not isinstance(result, str), {"dtype": "float16", "device": "cuda"}
+            runs.append({**key, **shape, **about, "status": "ok" if is_ok else result})
+            if is_ok:
+                values.append({**key, "metric": "operations", "value": WORK(shape)})
+            for metric in PLAIN.metrics if is_ok else ():
+                value = float(result) * (1.5 if causal else 1)
+                by = math.nan if metric.exact else spread * value
+                bounds = dict(zip(BOUNDS, (value, value - by, value + by), strict=True))
+                values.append({**key, "metric": metric.name, **bounds})
+    table, frame = pd.DataFrame(values, columns=[*VALUE, *BOUNDS]), pd.DataFrame(runs)
+    indexed, is_ok = table.set_index(VALUE).sort_index().astype(float), frame.status == "ok"
     return Dataset(
-        benchmark=benchmark,
+        benchmark=PLAIN,
         plans={of: plan},
-        values=pd.Series([*values.values()], index, dtype=float, name="value").sort_index(),
-        intervals=intervals.astype(float).sort_index(),
-        runs=table[is_ok].set_index(RUN).sort_index(),
-        failed=table[~is_ok].set_index(RUN).sort_index(),
-        speeds=_speeds(values, benchmark),
+        values=indexed["value"],
+        intervals=indexed[["low", "high"]],
+        runs=frame[is_ok].set_index(RUN).sort_index(),
+        failed=frame[~is_ok].set_index(RUN).sort_index(),
+        speeds=_speeds(table, next(iter(results))),
         comparisons=pd.DataFrame(),
         ceilings=None,
         declared={entry["name"]: entry for entry in plan["implementations"]},
-        folder=folder,
+        folder=Path(),
     )
 
 
-def _words(benchmark: Benchmark, variant: bool) -> str:
-    return " ".join(f"{p.name}={str(variant).lower()}" for p in benchmark.variants)
-
-
-def _speeds(values: Mapping[tuple[Any, ...], float], benchmark: Benchmark) -> pd.DataFrame:
-    """Of each implementation over the first one, and of the second variant over the first."""
-    rows, first, off = [], next((key[3] for key in values), None), _words(benchmark, False)
-    for (of, words, metric, name, at), value in values.items():
-        pairs = [("implementations", (of, words, metric, first, at), first)]
-        if words != off:
-            pairs.append((benchmark.variants[0].name, (of, off, metric, name, at), name))
-        for compared, key, reference in pairs:
-            if key in values:
-                x = values[key] / value
-                verdict = "faster" if x > 1 + MARGIN else "slower" if x < 1 - MARGIN else "equal"
-                rows.append((of, compared, words, metric, name, reference, at, x, x, x, verdict))
-    columns = [*SPEED, "x", "low", "high", "verdict"]
-    return pd.DataFrame(rows, columns=columns).set_index(SPEED).sort_index()
+def _speeds(table: pd.DataFrame, first: str) -> pd.DataFrame:
+    """Of each implementation over the first one, and with the mask over without it."""
+    is_full, on = table.variant == "causal=false", ["experiment", "metric", "at"]
+    of_first, names = table[table.implementation == first], {"implementation": "reference"}
+    over = table.merge(of_first.rename(columns=names), on=[*on, "variant"], suffixes=("", "_of"))
+    masked = table[~is_full].merge(table[is_full], on=[*on, "implementation"], suffixes=("", "_of"))
+    masked = masked.assign(compared="causal", reference=masked.implementation)
+    speeds = pd.concat([over.assign(compared="implementations"), masked])
+    x = speeds.value_of / speeds.value
+    verdicts = np.select([x > 1 + MARGIN, x < 1 - MARGIN], ["faster", "slower"], "equal")
+    speeds = speeds.assign(x=x, low=x, high=x, verdict=verdicts)
+    speeds = speeds.rename(columns={"implementation": "subject"}).set_index(SPEED).sort_index()
+    return speeds[["x", "low", "high", "verdict"]]
 
 
 def sweep_of(results: Results, *arguments: Any, **options: Any) -> Sweep:

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from figures.drawn import SIZES, crosses_of, drawn, lines_of, sweep_of, text_boxes, texts_of
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
 
-from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.figures.lines import LOW
 from flashlab.figures.style import COLOURS, GREY, PALE
 
@@ -26,10 +23,8 @@ NINE |= {f"Kernel{n}": [1.0 + n, 2 + n, 4 + n, 8.0 + n] for n in range(8)}
 THREE = dict([*NINE.items()][:3])
 FAILED = "Pytorch: 記憶體不足 out of memory"
 LOST = {"Flash2": ["incorrect", "oom", "oom", "oom"]}
-PROBLEMS = {"Pytorch": [1.0, 2.0, "oom"], "Flash2": [3.0, 4.0, 5.0]}
 MASK, SPREAD = {"variants": (False, True)}, {"spread": 0.001}
 DIMS = {"sizes": [64, 128], "of": "emb_dim"}
-OF_CASES = {"sizes": [1, 10, 28], "of": "case", "benchmark": LADDER}
 PLACES = {"64\n16", "128\n32", "E", "d"}
 CASES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str, set[str], set[str]]] = {
     "times": (TIMES, {}, "time", {"前向時間 Forward time (ms)", FAILED, "N", "0.50"}, {"1.00×"}),
@@ -40,7 +35,6 @@ CASES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str, set[str], s
     "failures alone": (LOST, {}, "rate", {"Flash2: 結果錯誤 incorrect", "1024"}, {"1"}),
     "what varies along": ({"Flash2": [1, 2]}, DIMS, "time", PLACES, {"×"}),
     "of three their last values": (THREE, SPREAD, "rate", {"Pytorch 72.0", "Kernel0 8.00"}, {"×"}),
-    "whole problems side by side": (PROBLEMS, OF_CASES, "time", {"1", "10", "28", "t"}, {"×"}),
 }
 """What was measured, the quantity, texts that are there, and that are not."""
 
@@ -66,14 +60,14 @@ def test_what_a_mask_does_is_shown_by_times_before_rates_with_dashes_of_its_own(
     named = ("前向時間", "反向時間", "前向速率", "反向速率")
     assert titles == [["Flash2", name] for name in named]
     assert [axes.get_window_extent().height for axes in figure.axes] == pytest.approx([LOW] * 4)
-    full, causal = lines_of(figure, FLASH2)[:2]
+    full, causal = lines_of(figure.axes, FLASH2)[:2]
     assert full.is_dashed() != causal.is_dashed()
     assert full.get_markerfacecolor() != causal.get_markerfacecolor()
 
 
 def test_a_line_goes_through_the_values_with_their_intervals() -> None:
     forward, backward = drawn(sweep_of(TIMES), "time").axes
-    line = lines_of(forward.figure, FLASH2)[0]
+    (line,) = lines_of([forward], FLASH2)
     assert line.get_xydata().tolist() == [[128, 0.5], [256, 1], [512, 2], [1024, 4]]
     (bars,) = [each for each in forward.collections[1:] if isinstance(each, LineCollection)]
     assert bars.get_segments()[0].ravel().tolist() == pytest.approx([128, 0.495, 128, 0.505])
@@ -85,23 +79,10 @@ def test_a_run_without_a_result_is_a_cross_and_moves_neither_axis_nor_line(statu
     for quantity, panels in (("time", 2), ("memory", 1)):
         figure = drawn(sweep_of({**TIMES, "Pytorch": [1, 4, 16, status]}), quantity)
         assert crosses_of(figure)[:panels] == [1024] * panels
-        lines = [line for line in lines_of(figure, PYTORCH) if len(line.get_xdata()) > 2]
+        lines = [line for line in lines_of(figure.axes, PYTORCH) if len(line.get_xdata()) > 2]
         assert [line.get_xdata().max() for line in lines] == [512] * panels
     alone = crosses_of(drawn(sweep_of(LOST), "rate"))
     assert sorted({x for x in alone if x >= 128}) == [*SIZES]
-
-
-def numbers_and_points(figure: Figure) -> list[tuple[list[Bbox], list[Any]]]:
-    """The boxes of the numbers in each panel, and the points of all of its lines."""
-    numbers = [box for text, box in text_boxes(figure) if re.fullmatch(r"[\d.,]+", text)]
-    found = []
-    for axes in figure.axes:
-        shown = [line for line in axes.lines if line.get_transform() == axes.transData]
-        marked = [line.get_xydata() for line in shown if line.get_marker() not in ("None", "x")]
-        points = [point for each in marked for point in axes.transData.transform(each)]
-        frame = axes.get_window_extent()
-        found.append(([b for b in numbers if frame.contains(*(b.p0 + b.p1) / 2)], points))
-    return found
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -113,7 +94,12 @@ def test_no_number_stands_on_a_point_or_another_text(seed: int, sizes: tuple[int
     values = {name: list(map(float, row)) for name, row in zip(TIMES, steps, strict=True)}
     for quantity in ("time", "rate", "memory"):
         figure = drawn(sweep_of(values, sizes, spread=spread), quantity)
-        for numbers, points in numbers_and_points(figure):
+        boxes = [box for text, box in text_boxes(figure) if re.fullmatch(r"[\d.,]+", text)]
+        for axes in figure.axes:
+            marked = [x for x in lines_of([axes]) if x.get_marker() not in ("None", "x")]
+            points = [p for x in marked for p in axes.transData.transform(x.get_xydata())]
+            frame = axes.get_window_extent()
+            numbers = [box for box in boxes if frame.contains(*(box.p0 + box.p1) / 2)]
             assert len(numbers) >= 6
             assert not any(box.contains(*point) for box in numbers for point in points)
             for centre in ((box.p0 + box.p1) / 2 for box in numbers):
@@ -123,8 +109,7 @@ def test_no_number_stands_on_a_point_or_another_text(seed: int, sizes: tuple[int
 def test_of_many_lines_four_are_named_and_the_rest_grey_each_with_its_last_value() -> None:
     """The baseline, and those nearest to the best at most settings; of five all are named."""
     first = drawn(sweep_of(NINE, spread=0.001), "rate").axes[0]
-    lines = [line for line in first.lines if line.get_transform() == first.transData]
-    colours = [line.get_color() for line in lines if line.get_marker() != "None"]
+    colours = [line.get_color() for line in lines_of([first]) if line.get_marker() != "None"]
     assert colours.count(PALE) == 5
     assert {COLOURS[0], COLOURS[8], COLOURS[7], COLOURS[6]} == {*colours} - {PALE}
     ends = sorted((t for t in first.texts if " " in t.get_text()), key=lambda t: t.xy[1])
@@ -141,7 +126,7 @@ def test_times_of_two_stand_beside_what_they_would_be_if_they_grew_as_the_operat
     sweep = sweep_of({"Pytorch": [1, 2, 4, 8], "Flash2": [1, 1, 1, 1]})
 
     def guides(quantity: str) -> list[list[float]]:
-        lines = lines_of(drawn(sweep, quantity), GREY)
+        lines = lines_of(drawn(sweep, quantity).axes, GREY)
         return [list(line.get_ydata()) for line in lines if len(line.get_xdata()) == 4][:2]
 
     shares = [1 / 4**n for n in (3, 2, 1, 0)]

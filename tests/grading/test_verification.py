@@ -344,6 +344,7 @@ def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_pa
     records = read_records(files)
     some = packed({x: record for x, record in records.items() if "flash2-b1-n64" not in x})
     one, mine = next(iter(records.values())), gzip.decompress(data).replace(b"Flash2", b"Mine")
+    unnumbered = {**one, "record": {**one["record"], "sources": {"process": "1"}}}
     secret, fewer = {**small_config(), "baseline": "Secret"}, small_config()
     del fewer["experiments"][0]["cpu"]["seq_len"][0]
     wrong: list[tuple[str, str, bytes | None]] = [
@@ -353,6 +354,8 @@ def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_pa
         (name, "must be of one device and one number format; found none", packed({})),
         (name, "config.json asks for; they differ in Flash2 B1 N64", some),
         (name, "kernels/ has no Mine; put the author's files there", gzip.compress(mine)),
+        (name, "is attached twice", packed({**records, "again.json": one})),
+        (name, "sources.process", packed({"a.json": unnumbered})),
         (name, "half of a surrogate", packed({"\ud800.json": one})),
         ("config.json", "they differ in Flash2 B1 N16", json_text(fewer).encode()),
         ("config.json", "kernels or settings that are not here", json_text(secret).encode()),

@@ -1,4 +1,4 @@
-"""A finished folder's results, to render with a change."""
+"""A finished folder's results, to render with a change, and the text of a report's parts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from contextlib import chdir, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import pandas as pd
 import pytest
+from markupsafe import Markup
+from tinyhtml5.parser import HTMLParser
 
 from flashlab.analysis.experiment import OBSERVATIONS, TABLES, run_keys
 from flashlab.analysis.stage import make_tables
@@ -23,8 +26,8 @@ from flashlab.plan.plan_files import CONFIG, EXPERIMENTS, RECORDS, TITLES
 from flashlab.records import parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
-from flashlab.report.document import Report
-from flashlab.report.render import FIGURES, write_page, write_report
+from flashlab.report.document import Beside, Cell, Report, Row, in_language
+from flashlab.report.render import FIGURES
 from flashlab.story.stage import observe
 
 
@@ -41,15 +44,12 @@ class Results:
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.folder, self.local = folder, Path("results", "local")
+        self.config_file = self.local / CONFIG
         without = shutil.ignore_patterns(LIST)
         shutil.copytree(source / "results", folder / "results", ignore=without)
         (folder / "report").mkdir()
         self.pdf, self.page = (folder / "report" / f"lab5.{kind}" for kind in ("pdf", "html"))
         self.ceilings = next(folder.joinpath(self.local, "records").glob("ceilings-*.json"))
-
-    @property
-    def config_file(self) -> Path:
-        return self.local / CONFIG
 
     @property
     def config(self) -> dict[str, Any]:
@@ -80,15 +80,6 @@ class Results:
 
     def draw(self) -> None:
         draw_figures(self.local, self.ceilings, self.local / FIGURES, self.local / "overview")
-
-    def write(self) -> Path:
-        self.draw()
-        write_report(self.config_file, self.local, self.ceilings, self.pdf)
-        return self.pdf
-
-    def write_page(self) -> Path:
-        write_page(self.config_file, self.local, self.ceilings, self.page)
-        return self.page
 
     def call(self, command: str) -> int:
         """Run the command ``report`` or ``page``; its status."""
@@ -135,14 +126,6 @@ class Results:
         self.observe()
 
 
-@pytest.fixture
-def results(finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
-    """The finished folder's results."""
-    copied = Results(finished.folder, tmp_path / "copy")
-    monkeypatch.chdir(copied.folder)
-    return copied
-
-
 @pytest.fixture(scope="session")
 def _brief(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     brief = Results(finished.folder, tmp_path_factory.mktemp("brief") / "copy")
@@ -163,3 +146,29 @@ def brief(_brief: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resu
     copied = Results(_brief, tmp_path / "copy")
     monkeypatch.chdir(copied.folder)
     return copied
+
+
+def said(words: Any) -> str:
+    """What is printed in English."""
+    text = in_language(words.words if isinstance(words, Cell) else words, "en")
+    return text.striptags() if isinstance(text, Markup) else str(text)
+
+
+def cells(row: Row) -> list[str]:
+    """A row's cells in English."""
+    return [said(cell) for cell in row.cells]
+
+
+def parts(report: Report, section: str, kind: type[Any]) -> list[Any]:
+    """The parts of a kind of the section of an anchor, of tables side by side each."""
+    (of,) = (each for each in report.sections if each.id == section)
+    every = [each for b in of.blocks for each in (b.tables if isinstance(b, Beside) else [b])]
+    return [each for each in every if isinstance(each, kind)]
+
+
+def elements(page: Path) -> list[Element]:
+    """All elements of an HTML page, which must keep the rules of HTML."""
+    parser = HTMLParser(namespace_html_elements=False)
+    found = list(parser.parse(page.read_text(encoding="utf-8")).iter())
+    assert parser.errors == []
+    return found

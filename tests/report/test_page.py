@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import ROOT, elsewhere
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
-from report.reading import elements
+from report.conftest import elements
 
 AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
@@ -66,10 +66,8 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip(reason("Chromium"))
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
-        )
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
         yield started
         started.close()
 
@@ -77,15 +75,12 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
     """Opens the page for a reader; afterwards, nothing else was asked for, and nothing logged."""
-    asked: list[str] = []
-    logged: list[str] = []
-    contexts = []
+    asked, logged, contexts = list[str](), list[str](), list[BrowserContext]()
 
     def call(**reader: Any) -> Tab:
-        context = browser.new_context(**{"viewport": DESKTOP} | reader)
-        context.set_default_timeout(10_000)
-        contexts.append(context)
-        tab = context.new_page()
+        contexts.append(browser.new_context(**{"viewport": DESKTOP} | reader))
+        contexts[-1].set_default_timeout(10_000)
+        tab = contexts[-1].new_page()
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("console", lambda message: logged.append(message.text))
         tab.on("pageerror", lambda error: logged.append(str(error)))
@@ -121,9 +116,7 @@ def test_a_switch_of_language_leaves_no_boxes(open_page: Callable[..., Tab]) -> 
     assert pictures[0] == pictures[1]
 
 
-def test_a_heading_sorts_its_column_and_the_next_click_turns_it(
-    open_page: Callable[..., Tab],
-) -> None:
+def test_a_heading_sorts_its_column_and_then_turns_it(open_page: Callable[..., Tab]) -> None:
     """By keyboard, too; the row of the operations stays the first."""
     tab = open_page()
     heading = tab.locator(f"{TOTALS} thead tr:last-child th:nth-child(2)")
@@ -137,9 +130,8 @@ def test_a_heading_sorts_its_column_and_the_next_click_turns_it(
     assert tab.locator(f"{TOTALS} tbody tr:first-child").get_attribute("class") == "work"
 
 
-def test_a_word_filters_rows_and_a_number_leads_to_its_run_and_that_to_its_record(
-    open_page: Callable[..., Tab],
-) -> None:
+def test_a_word_filters_rows_and_a_number_leads_to_its_run(open_page: Callable[..., Tab]) -> None:
+    """And that to its record."""
     tab = open_page()
     tab.fill("nav input", "flash2 n64")
     shown = tab.locator("#runs tbody tr:visible").all_inner_texts()
@@ -157,9 +149,7 @@ CUT = """[...document.querySelectorAll('main *')].filter((part) => part.getClien
 ).map((part) => part.outerHTML.slice(0, 80))"""
 
 
-def test_on_a_phone_nothing_but_wide_tables_and_figures_scrolls(
-    open_page: Callable[..., Tab],
-) -> None:
+def test_on_a_phone_only_wide_tables_and_figures_scroll(open_page: Callable[..., Tab]) -> None:
     tab = open_page(viewport=PHONE)
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert tab.evaluate(CUT) == []

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from flashlab.analysis.frames import POOLED, VALUE, Dataset
+from flashlab.analysis.frames import POOLED, Dataset
 from flashlab.story import words
 from flashlab.story.observation import Observation
 from flashlab.story.speeds import VERDICTS
@@ -71,16 +71,12 @@ def judged(data: Dataset, verdict: str | list[str], **where: str) -> Dataset:
 
 def counted(data: Dataset, counters: Mapping[str, Mapping[str, float]]) -> Dataset:
     """The same with these counters of the steps in place of the planted ones."""
-    at = {"experiment": "ladder", "variant": "", "at": 28}
-    rows = [
-        {**at, "metric": f"kernel_{name}", "implementation": step, "value": value}
-        for step, of in counters.items()
-        for name, value in {"occupancy": 1.0, "instructions": 1.0, **of}.items()
-    ]
-    old = data.values.reset_index()
-    gone = old.metric.str.startswith("kernel_") & (old.metric != "kernel_time")
-    every = pd.concat([old[~gone], pd.DataFrame(rows)])
-    return replace(data, values=every.set_index(VALUE)["value"].sort_index())
+    names = data.values.index.get_level_values("metric")
+    values = data.values[~names.str.match("kernel_(?!time)")].copy()
+    for step, of in counters.items():
+        for name, value in {"occupancy": 1.0, "instructions": 1.0, **of}.items():
+            values["ladder", "", f"kernel_{name}", step, 28] = value
+    return replace(data, values=values.sort_index())
 
 
 def told(observations: Iterable[Observation], story: str) -> dict[str, dict[str, str]]:
@@ -95,11 +91,6 @@ def told(observations: Iterable[Observation], story: str) -> dict[str, dict[str,
         for place, text in parts.items():
             found.setdefault(place, {})[language] = text.replace("\u00a0", " ")
     return found
-
-
-def english(observations: Iterable[Observation], story: str) -> dict[str, str]:
-    """The English paragraphs by place."""
-    return {place: of["en"] for place, of in told(observations, story).items()}
 
 
 def assert_unbroken(

@@ -56,13 +56,6 @@ def runs(name: str, speeds: Mapping[int, float], memory: float = 100.0, **more: 
     return found + [{**each, "reference_median": memory} for each in exact]
 
 
-def wins(side: str, winner: str, loser: str, x: float, setting: Row) -> Row:
-    """One implementation against another on one side, by the forward time."""
-    named = {"experiment": side, "subject": winner, "reference": loser}
-    about = {"compared": IMPLEMENTATIONS, "metric": "forward_time", **named}
-    return {**setting, **about, **compared_row(1 / x, 0.01)}
-
-
 def compared(
     rows: Sequence[Row], devices: tuple[str, str] = CARDS, within: Sequence[Row] = (), **about: Any
 ) -> Compared:
@@ -92,14 +85,15 @@ def one(x: float, width: float = 0.01) -> list[Row]:
 
 def choice(on_new: float) -> dict[str, list[Row]]:
     """Both beat Pytorch; Flash2 beats Flash4 on the old side, and so much on the new one."""
-    total, two = {"metric": "forward_backward_time"}, ("Flash2", "Flash4")
+    two, about = ("Flash2", "Flash4"), {"compared": IMPLEMENTATIONS, "metric": TIMES[2]}
+    speeds = [(side, name, "Pytorch", 2.0) for side in ("Old", "New") for name in two]
+    speeds += [("Old", *two, 1.2), ("New", *two, on_new)]
     found = [
-        wins(side, name, "Pytorch", 2.0, at(1024)) | total
-        for side in ("Old", "New")
-        for name in two
+        {**at(1024), **about, **compared_row(1 / x, 0.01)}
+        | {"experiment": side, "subject": winner, "reference": loser}
+        for side, winner, loser, x in speeds
     ]
-    between = {"Old": 1.2, "New": on_new}
-    return {"within": found + [wins(s, *two, x, at(1024)) | total for s, x in between.items()]}
+    return {"within": found}
 
 
 def ceilings(copy: float, product: float) -> dict[str, list[Row]]:
