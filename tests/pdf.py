@@ -37,7 +37,7 @@ def depths(pdf: Path) -> list[float]:
     with pdfium.PdfDocument(pdf) as document:
         for page in document:
             text, height = page.get_textpage(), page.get_height()
-            bottoms = [text.get_charbox(i, loose=True)[1] for i in range(text.count_chars())]
-            ends = [1 - bottom / height for bottom in bottoms]
+            boxes = (text.get_charbox(i, loose=True) for i in range(text.count_chars()))
+            ends = [1 - bottom / height for _, bottom, *_ in boxes]
             found.append(max((end for end in ends if end < 0.95), default=0.0))
     return found

@@ -57,8 +57,8 @@ def test_images_lie_beside_the_remark_and_have_flat_names_in_the_pdf() -> None:
     text = "One\n![a](<shots/圖 1.PNG>)\n\n- ![b](../figures/b.png)\n\n![a](<shots/圖 1.PNG>)"
     assert remarks.image_addresses(text) == {"shots/%E5%9C%96%201.PNG": 2, "../figures/b.png": 4}
     (found,) = remarks.read_remarks(config := remark(text))
-    names = {f"remark-seq_len-en{end}" for end in (".md", "-1.png", "-2.png")}
-    assert found.attachments().keys() == names
+    names = (".md", "-1.png", "-2.png")
+    assert [*found.attachments()] == [f"remark-seq_len-en{name}" for name in names]
     types = {image.media_type for image in found.images.values()}
     assert types == {"image/jpeg", "image/png"}  # whatever they are called
     files = (str(FILE), "remarks/shots/圖 1.PNG", "remarks/../figures/b.png")
@@ -122,9 +122,7 @@ def huge_png(side: int) -> bytes:
         (b"\0" * (MAX_BYTES + 1), "5.0 MiB, and the most is 5 MiB"),
     ],
 )
-def test_a_picture_is_kept_to_the_byte_or_refused(
-    content: bytes, why: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_is_kept_or_refused(content: bytes, why: str | None, monkeypatch: Any) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as WeasyPrint sets it
     if why is None:
         assert remarks.picture_of(content).content == content
@@ -140,16 +138,12 @@ NAMES = "翊瑄瑋芊叡旻霈晟煒喆峯堃犇淼"
 """Characters of common Taiwanese names that Big5 level 1 lacks."""
 
 
-def big5() -> str:
-    """All of Big5's Han characters: level 1, and level 2 from 0xC9 on."""
+def test_each_weight_has_all_of_big5_and_what_names_use() -> None:
+    """Of its Han characters level 1, and level 2 from 0xC9 on."""
     trails = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
     leads = [*range(0xA4, 0xC7), *range(0xC9, 0xFA)]
     codes = (bytes([lead, trail]) for lead in leads for trail in trails)
-    return "".join(code.decode("big5", errors="ignore") for code in codes)
-
-
-def test_each_weight_has_all_of_big5_and_what_names_use() -> None:
-    characters = big5()
+    characters = "".join(code.decode("big5", errors="ignore") for code in codes)
     assert len(characters) > 13_000
     assert [c for c in characters + NAMES + STAND_IN if ord(c) not in covered()] == []
     paths = sorted(FONTS.glob("NotoSansTC-*.ttf"))
@@ -172,9 +166,8 @@ def test_each_weight_has_all_of_big5_and_what_names_use() -> None:
         ("e\u0301\u2060", "é", None),
     ],
 )
-def test_a_character_that_they_lack_is_replaced_and_named(
-    text: str, shown: str, warned: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_they_lack_is_replaced(text: str, shown: str, warned: Any, caplog: Any) -> None:
+    """And named, where anything is lost."""
     assert legible(text, "author.name") == shown
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(said) == len(caplog.records) == (warned is not None)

@@ -121,9 +121,7 @@ def ceilings(milliseconds: float, falls: float | None = None) -> Ceilings:
         ((2.0, 2.5), (2.4,), (400, 1000 / 2.4), [None, None]),  # hot from the first call on
     ],
 )
-def test_rates_of_one_state_stand_beside_each_other(
-    one: Any, other: Any, rates: tuple[float, float], sustained: list[float | None]
-) -> None:
+def test_rates_are_of_one_state(one: Any, other: Any, rates: Any, sustained: Any) -> None:
     copy, product = compare_ceilings([ceilings(*one), ceilings(*other)], {"float16"})
     assert (copy["what"], copy["one"], copy["other"]) == ("copy", *map(pytest.approx, rates))
     assert copy["sustained"] == pytest.approx(sustained)
@@ -216,9 +214,7 @@ def test_a_revision_has_the_records_of_its_kernels(
         find_side("HEAD", ATTENTION)
 
 
-def test_a_name_without_records_is_an_error_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_without_records_is_an_error(tmp_path: Path, monkeypatch: Any) -> None:
     with pytest.raises(SideError, match=r"neither a recorded dataset \(.*h200.*nor a folder nor a"):
         find_side("nosuch", ATTENTION)
     monkeypatch.chdir(tmp_path)

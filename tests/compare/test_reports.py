@@ -18,16 +18,15 @@ from flashlab.files import write_json
 from flashlab_grading.verification import attachments_of
 
 EXAMPLES = sorted(Path("docs", "ci").glob("*.yml"))
-QUIET = {"spread": 0.003}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two sides, the second with a run that is slower, and their comparison."""
     folder, measured = tmp_path_factory.mktemp("comparison"), runs([256, 1024, 8192])
-    slow = record(measured, 2, **QUIET, factor=lambda r: 1.3 if r["seq_len"] == 1024 else 1.0)
+    slow = record(measured, 2, spread=0.003, factor=lambda r: 1.3 if r["seq_len"] == 1024 else 1.0)
     sides = [
-        {**side_of(folder / "a|b", record(measured, 1, **QUIET)), "name": "<before>"},
+        {**side_of(folder / "a|b", record(measured, 1, spread=0.003)), "name": "<before>"},
         {**side_of(folder / "after", slow), "name": "after"},
     ]
     write_json(folder / "plan.json", {"sides": sides, "languages": ["zh_TW", "en"]})

@@ -31,11 +31,6 @@ from flashlab.report.render import FIGURES
 from flashlab.story.stage import observe
 
 
-def read_cells(table: Path) -> pd.DataFrame:
-    """A table's cells as they are written."""
-    return pd.read_csv(table, dtype=str, keep_default_na=False)
-
-
 class Results:
     """A copy of a folder's results and configuration, to render with a change.
 
@@ -88,19 +83,25 @@ class Results:
         options = [(f"--{name}", str(file)) for name, file in {**files, "output": output}.items()]
         return main([command, *sum(options, ())])
 
+    def told(self, command: str, capsys: Any) -> list[str]:
+        """Run a command of the report with its figures; the lines on standard error."""
+        self.draw()
+        assert self.call(command) == 0
+        return list(capsys.readouterr().err.splitlines())
+
     def change_runs(self, cells: dict[str, str], first: int | None = None) -> str:
         """Write these cells into the first experiment's first runs, in all its tables.
 
         The file of the first one's record. All runs by default.
         """
-        folder, keys = self.local / "tables" / "seq_len", [*run_keys(ATTENTION)]
-        runs = read_cells(folder / "runs.csv")
-        for table in TABLES:
-            rows = read_cells(folder / f"{table}.csv")
+        paths = {name: self.local / "tables" / "seq_len" / f"{name}.csv" for name in TABLES}
+        tables = {n: pd.read_csv(p, dtype=str, keep_default_na=False) for n, p in paths.items()}
+        runs, keys = tables["runs"].copy(), [*run_keys(ATTENTION)]
+        for name, rows in tables.items():
             columns = [column for column in cells if column in rows]
             changed = rows.set_index(keys).index.isin(runs[:first].set_index(keys).index)
             rows.loc[changed, columns] = [cells[column] for column in columns]
-            rows.to_csv(folder / f"{table}.csv", index=False)
+            rows.to_csv(paths[name], index=False)
         self.observe()
         return Path(str(runs.record[0])).name
 

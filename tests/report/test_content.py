@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
-import pytest
 from pdf import depths, is_cut_off, pages, squeezed, text_of
 from PIL import Image
 from report.conftest import cells, elements, parts, said
@@ -41,16 +39,16 @@ def test_a_report_is_made_though_everything_failed_and_says_so_once(brief: Any) 
 
 
 def test_what_is_no_number_and_records_that_differ_are_told_on_page_one(brief: Any) -> None:
-    """Each run with its sign in its table; what should agree is counted."""
+    """A run has its sign in its table; what should agree is counted."""
     assert not any("differ" in said(notice) for _, notice in brief.compose().notices)
-    brief.change_runs({"torch": "9.9.9", "status": "implausible"}, first=2)
-    brief.change_runs({"status": "oom", "message": "full"}, first=1)
-    report = brief.compose()
-    notices = " ".join(said(notice) for _, notice in report.notices)
-    assert "differ in what should agree" in notices and "Flash2" in notices
-    (table,) = parts(report, "experiment-seq_len", Table)
-    shown = [cell for row in table.rows for cell in cells(row)]
-    assert [sum(sign in cell for cell in shown) for sign in ("OOM", "!")] == [1, 1]
+    brief.change_runs({"torch": "9.9.9"}, first=2)
+    for status, sign in (("oom", "OOM"), ("implausible", "!")):
+        brief.change_runs({"status": status, "message": "wrong"}, first=1)
+        report = brief.compose()
+        (table,) = parts(report, "experiment-seq_len", Table)
+        assert sum(sign in cell for row in table.rows for cell in cells(row)) == 1
+        notices = " ".join(said(notice) for _, notice in report.notices)
+        assert "differ in what should agree" in notices and "Flash2" in notices
     facts = [cells(row) for each in parts(report, "environment", Table) for row in each.rows]
     assert any(row[0].startswith("torch") and "9.9.9 (2)" in row[1] for row in facts)
 
@@ -86,32 +84,17 @@ SET = """Text with `iiii MMMM`; [x](//host/a), [y](notes.md)
 """.replace("LONG", "x" * 40)
 
 
-Written = Callable[[str], list[str]]
-
-
-@pytest.fixture
-def written(brief: Any, capsys: Any) -> Written:
-    """Runs a command of the report; the lines on standard error."""
-
-    def call(command: str) -> list[str]:
-        brief.draw()
-        assert brief.call(command) == 0
-        return list(capsys.readouterr().err.splitlines())
-
-    return call
-
-
 HOSTILE = (
     '<a rel="attachment" href="file:///etc/hostname">a</a><img src="file:///etc/passwd" alt="b">'
     "<style>@import 'file:///etc/passwd'</style>{{ 7 * 7 }}<script>alert(1)</script>"
 )
 
 
-def test_what_others_write_is_text_and_nothing_more(brief: Any, written: Written) -> None:
+def test_what_others_write_is_text_and_nothing_more(brief: Any, capsys: Any) -> None:
     """And a warning where the fonts lack it."""
     record = brief.quote(f"{HOSTILE} 🐇")
     files = attached_files(brief.config_file, brief.local, None, read_remarks(brief.config))
-    said = written("report")
+    said = brief.told("report", capsys)
     for place in (
         *("author.name", "author.course", "remark.md: line 1", "remark.md: line 3"),
         *("experiment seq_len: title.en", "experiment causal: title.en"),
@@ -130,14 +113,14 @@ def test_what_others_write_is_text_and_nothing_more(brief: Any, written: Written
         assert "/JavaScript" not in str(pdf.Root.Names.keys()) + str(pdf.Root.keys())
         names = {file.name for file in files} | {"ceilings.json"}
         assert {str(file.UF) for file in pdf.Root.AF} == names == {*pdf.attachments}
-    assert written("page") == said
+    assert brief.told("page", capsys) == said
     source, there = brief.page.read_text("utf-8"), elements(brief.page)
     assert HOSTILE not in source and "{{ 7 * 7 }}" in source and "〓" in source
     assert sum(each.tag == "script" for each in there) == 1
     assert not any(each.tag == "img" or "rel" in each.attrib for each in there)
 
 
-def test_what_a_remark_shows_stays_on_the_page(brief: Any, written: Written) -> None:
+def test_what_a_remark_shows_stays_on_the_page(brief: Any, capsys: Any) -> None:
     """A screenshot wider than the page, and one taller, which is not coded again; no link names a
     folder."""
     shots = {"shots/圖 1.png": Image.new("RGBA", (1600, 300), "#c0ffee80")}
@@ -146,7 +129,7 @@ def test_what_a_remark_shows_stays_on_the_page(brief: Any, written: Written) -> 
     for name, image in shots.items():
         image.save(name)
     brief.remark(SET, "zh_TW")
-    (said,) = written("report")
+    (said,) = brief.told("report", capsys)
     assert said.startswith("warning: remark.md: line 9: the image shots/b.jpg has no alternative t")
     filters, mm = {}, 72 / 25.4
     with pdfium.PdfDocument(brief.pdf) as document:
@@ -171,7 +154,7 @@ def test_what_a_remark_shows_stays_on_the_page(brief: Any, written: Written) -> 
     for number, name in enumerate(shots, start=1):
         of = f"remark-seq_len-zh_TW-{number}{Path(name).suffix}"
         assert attached[of] == Path(name).read_bytes()
-    written("page")
+    brief.told("page", capsys)
     images = [each for each in elements(brief.page) if each.tag == "img"]
     shown = [(each.get("alt"), each.get("src", "")[:15]) for each in images]
     assert shown == [("寬的畫面", "data:image/png;"), ("b.jpg", "data:image/jpeg")]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import ROOT, elsewhere
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
 from report.conftest import elements
@@ -52,11 +52,10 @@ def test_the_same_inputs_give_the_same_page_anywhere(page: Path, tmp_path: Path)
     project = page.parents[1]
     shutil.copytree(project / "results", tmp_path / "results")
     (ceilings,) = project.glob("results/local/records/ceilings-*.json")
-    given = {"config": "results/local/plan/config.json", "results": "results/local"}
-    given |= {"ceilings": str(ceilings.relative_to(project)), "output": "report/lab5.html"}
-    options = [each for name, value in given.items() for each in (f"--{name}", value)]
+    order = "page --config results/local/plan/config.json --results results/local --ceilings"
+    command = [sys.executable, "-m", "flashlab", *order.split(), str(ceilings.relative_to(project))]
     environment = elsewhere(tmp_path, ROOT / "workflow")
-    command = [sys.executable, "-m", "flashlab", "page", *options]
+    command += ["--output", "report/lab5.html"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     assert tmp_path.joinpath("report", "lab5.html").read_bytes() == page.read_bytes()
 
@@ -75,12 +74,11 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
     """Opens the page for a reader; afterwards, nothing else was asked for, and nothing logged."""
-    asked, logged, contexts = list[str](), list[str](), list[BrowserContext]()
+    asked, logged = list[str](), list[str]()
 
     def call(**reader: Any) -> Tab:
-        contexts.append(browser.new_context(**{"viewport": DESKTOP} | reader))
-        contexts[-1].set_default_timeout(10_000)
-        tab = contexts[-1].new_page()
+        tab = browser.new_page(**{"viewport": DESKTOP} | reader)
+        tab.set_default_timeout(10_000)
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("console", lambda message: logged.append(message.text))
         tab.on("pageerror", lambda error: logged.append(str(error)))
@@ -88,8 +86,6 @@ def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
         return tab
 
     yield call
-    for context in contexts:
-        context.close()
     assert logged == []
     assert {urlsplit(url).path.rpartition("/")[2] for url in asked} <= {"lab5.html"}
 
