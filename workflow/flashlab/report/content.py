@@ -297,7 +297,8 @@ class _Composer:
             if found := of_records.distinct(records, column):
                 yield before + ", ".join(found)
         counts = records.groupby("run").size()
-        yield says("front.runs", runs=len(counts), processes=of_records.ends(counts))
+        key = "front.files" if of_records.is_imported(records) else "front.runs"
+        yield says(key, runs=len(counts), processes=of_records.ends(counts))
         beside = (s.plan["runs"] for s in self.data.beside if s.name != SUMMARY)
         if count := sum(map(len, beside)):
             yield says("front.others", count=count)

@@ -281,4 +281,5 @@ def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
     largest = known.sort_values("deviation", kind="stable").iloc[-1]
     middle, most = (two(100 * float(x)) for x in (known.deviation.median(), largest.deviation))
     own = {"middle": middle, "largest": most, "number": ends(counts)}
-    yield says("method.processes", None, implementation=str(largest.implementation), **own)
+    key = "method.processes.files" if is_imported(records) else "method.processes"
+    yield says(key, None, implementation=str(largest.implementation), **own)

@@ -109,7 +109,8 @@ def _variant(
     if s.symbol == "B" and all(abs(x * first / last - 1) < NEARLY - 1 for x in grown.values()):
         times = 1 / max(share(s, name, last) for name in names)
         if times > NEARLY:
-            return "batch", {"times": times}
+            unit = 1 if times >= 10 else 10  # "at least": never rounded up
+            return "batch", {"times": math.floor(unit * times) / unit}
     added = {n: number(table, last, n) - number(table, first, n) for n in [base, *names]}
     if s.symbol == "H" and _adds(s):
         most = max(grown[name] for name in names) - 1

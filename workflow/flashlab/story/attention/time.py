@@ -71,7 +71,7 @@ def growth(s: Sweep) -> tuple[Clause, list[str], list[int]] | None:
     new = clause("range", word="below" if is_below else "mixed", x=x)
     facts = {
         **{"p": s.symbol, "first": first, "last": last, "ops": work, "base": folds.get(base)},
-        **{"new": folds[others[0]] if len(others) == 1 else new, "who": roles.group(s, others)},
+        **{"new": folds[others[0]] if len(others) == 1 else new, "who": roles.group(s, inside)},
         "apart": clause("growth_apart", name=alone, x=folds[alone]["x"]) if alone else None,
         "all": roles.span(each["x"] for each in folds.values()),
     }
