@@ -12,7 +12,6 @@ import json
 import re
 from pathlib import Path
 
-import networkx
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -68,6 +67,8 @@ def drawing() -> str:
     out where a longer path leads to the same place. The dots keep Mermaid from taking a name for
     one of its keywords, such as `call`.
     """
+    import networkx  # which takes long, and no other test needs
+
     graph = networkx.DiGraph(
         (part_of(other), part_of(name))
         for name in set(MODULES) - {"flashlab"}

@@ -19,7 +19,6 @@ import pytest
 import yaml
 from faults import read_faults
 from generated import COMMAND, PAGES
-from snakemake.cli import get_argument_parser
 
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.cli import make_parser
@@ -161,6 +160,8 @@ def is_a_module(name: str) -> bool:
 def options_of(program: str, command: str) -> set[str]:
     """The options of a command of ours or of Snakemake; none if there is no such command."""
     if program == "snakemake" or (program == "./run" and command in ("report", "record")):
+        from snakemake.cli import get_argument_parser
+
         own = {"--import", "--device"} if command == "report" else set()
         return {*get_argument_parser()._option_string_actions, "--again", "--quick", *own}
     if program == "./run" and command not in ("bench", "check"):

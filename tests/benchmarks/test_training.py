@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch._dynamo.utils import cumulative_time_spent_ns
 
 from flashlab.benchmarks.implementations import KERNELS
-from flashlab.benchmarks.training import busy, costs, gate, measure
+from flashlab.benchmarks.training import busy, costs, gate
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
 from flashlab.benchmarks.training.model import GPT, GPTConfig
 from flashlab.measuring.failures import IncorrectError
@@ -75,6 +74,10 @@ def test_the_gate_refuses_a_missing_mask_and_a_wrong_scale(scale: float, masked:
 
 
 def test_a_compiled_run_trains_like_an_eager_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo.utils import cumulative_time_spent_ns
+
+    from flashlab.benchmarks.training import measure
+
     cumulative_time_spent_ns.clear()  # as in a process of its own: other tests have compiled
     kernel = load_kernel(KERNELS / "pytorch.py")
     eager = measure.measure(kernel, TINY, SETTINGS)

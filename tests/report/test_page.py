@@ -9,15 +9,17 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 from conftest import ROOT, elsewhere
-from playwright.sync_api import Browser, sync_playwright
-from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
 from report.conftest import elements
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from playwright.sync_api import Page as Tab
 
 AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
@@ -64,6 +66,8 @@ def test_the_same_inputs_give_the_same_page_anywhere(page: Path, tmp_path: Path)
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip(reason("Chromium"))
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
