@@ -12,23 +12,17 @@ from planted.records import record_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
+from flashlab.plan import state
 from flashlab.plan.datasets import Entry
 from flashlab.plan.digests import CHANGED, LIST, MISSING, write_digests
 from flashlab.plan.runs import Planned
-from flashlab.plan.state import (
-    asked_again,
-    damaged_outputs,
-    damaged_records,
-    damaged_reports,
-    put_aside,
-)
 from flashlab.records import time_out_message, write_record
 from flashlab.runs import Run
 
 
 def damage(path: Path, run: Run | None, timeout_s: float = 300) -> str | None:
     """The reason to measure a run again whose record is in the folder ``records``."""
-    return damaged_records({path: run}, path.parents[1], timeout_s).get(path.as_posix())
+    return state.damaged_records({path: run}, path.parents[1], timeout_s).get(path.as_posix())
 
 
 @pytest.fixture
@@ -38,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "output", "which"),
+    ("name", "made", "which"),
     [
         ("observations.json", "observations.json", ""),
         ("tables/causal/runs.csv", "tables/causal/runs.csv", ""),
@@ -46,24 +40,26 @@ def path(tmp_path: Path) -> Path:
     ],
 )
 def test_an_output_is_as_it_was_made_or_changed(
-    tmp_path: Path, name: str, output: str, which: str
+    tmp_path: Path, name: str, made: str, which: str
 ) -> None:
-    def damaged(*experiments: str) -> dict[str, str]:
-        return damaged_outputs(tmp_path, {*experiments})
+    def damaged(*experiments: str) -> list[str]:
+        found = state.damaged_outputs(tmp_path, {*experiments})
+        assert found.keys() <= {(tmp_path / made).as_posix()}
+        return [*found.values()]
 
-    path, made = tmp_path / name, (tmp_path / output).as_posix()
+    path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"run,time\n1,2\n")
-    assert damaged("causal") == {}
+    assert damaged("causal") == []
     write_digests(tmp_path / name.partition("/")[0])
-    assert damaged("causal") == {}
+    assert damaged("causal") == []
     for changed in (b"run,time\n", b"run,ti", b"\0" * 13, b""):
         path.write_bytes(changed)
-        assert damaged("causal") == {made: f"{which}{CHANGED}"}
+        assert damaged("causal") == [f"{which}{CHANGED}"]
     path.unlink()
-    assert damaged("causal") == {made: f"{which}{MISSING}"}
+    assert damaged("causal") == [f"{which}{MISSING}"]
     if "tables" in name:  # of an experiment that is gone
-        assert damaged("seq_len") == {}
+        assert damaged("seq_len") == []
 
 
 @pytest.mark.parametrize(
@@ -81,29 +77,18 @@ def test_a_report_is_whole_or_cut_off_whatever_was_noted_in_it(
     home, name = Path("home"), f"lab5.{kind}"
     for folder in ("report", home):
         Path(folder).mkdir()
-    assert damaged_reports(home, "lab5") == {}  # nobody has asked for one
+    assert state.damaged_reports(home, "lab5") == {}  # nobody has asked for one
     Path("report", name).write_bytes(content)
-    assert damaged_reports(home, "lab5") == {f"home/{name}": MISSING}
+    assert state.damaged_reports(home, "lab5") == {f"home/{name}": MISSING}
     (home / name).write_bytes(content)
-    assert damaged_reports(home, "lab5") == {}
+    assert state.damaged_reports(home, "lab5") == {}
     for damaged in (content[: len(content) // 2], b"\0" * len(content), b""):
         Path("report", name).write_bytes(damaged)
-        assert damaged_reports(home, "lab5") == {f"report/{name}": "is cut off"}
+        assert state.damaged_reports(home, "lab5") == {f"report/{name}": "is cut off"}
 
 
-def test_a_record_is_missing_damaged_or_another_runs(path: Path, run: Run) -> None:
+def test_a_record_is_missing_damaged_changed_or_another_runs(path: Path, run: Run) -> None:
     assert damage(path, run) == MISSING
-    write_record(path, record_of(run))
-    assert damage(path, run) is None
-    path.write_bytes(path.read_bytes()[:-20])
-    assert "not JSON" in str(damage(path, run))
-    write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
-    assert "was asked for" in str(damage(path, run))
-
-
-def test_a_record_that_was_changed_by_hand_is_noticed_where_it_has_a_digest(
-    path: Path, run: Run
-) -> None:
     write_record(path, record_of(run))
     write_digests(path)
     assert damage(path, run) is None
@@ -111,8 +96,12 @@ def test_a_record_that_was_changed_by_hand_is_noticed_where_it_has_a_digest(
     write_record(path, record_of(run, forward=[0.0001] * 12, backward=[0.00025] * 12))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert damage(path, run) == damage(path, None) == CHANGED
-    path.with_name(LIST).unlink()
+    path.with_name(LIST).unlink()  # without its digest, by hand is as good as measured
     assert damage(path, run) is damage(path, None) is None
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "not JSON" in str(damage(path, run))
+    write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
+    assert "was asked for" in str(damage(path, run))
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
@@ -139,12 +128,12 @@ def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
 def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, run: Run) -> None:
     home, kept = path.parents[1], path.parents[1] / "replaced" / path.name
     write_record(path, record_of(run))
-    put_aside(home, [path.as_posix(), (home / "figures").as_posix()])
+    state.put_aside(home, [path.as_posix(), (home / "figures").as_posix()])
     assert kept.exists() and not path.exists()
-    put_aside(home, [path.as_posix()])  # after a call that was killed
+    state.put_aside(home, [path.as_posix()])  # after a call that was killed
     assert kept.exists()
     write_record(path, record_of(run))
-    put_aside(home, [])
+    state.put_aside(home, [])
     assert path.exists() and not kept.exists()
 
 
@@ -168,7 +157,7 @@ def test_runs_are_asked_for_by_parts_of_their_names(
     )
     if names is None:
         with pytest.raises(ConfigError, match=r"again: no planned run .*\(Flash2, Pytorch\)"):
-            asked_again(again, planned, Path())
+            state.asked_again(again, planned, Path())
     else:
-        found = asked_again(again, planned, Path("ceilings-cpu.json"))
+        found = state.asked_again(again, planned, Path("ceilings-cpu.json"))
         assert [Path(file).name.split("-")[0] for file in found] == names.split()

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ import yaml
 from waiting import wait_until
 
 from flashlab.config import parse_override
-from flashlab.terminal.__main__ import for_snakemake
 
 ROOT = Path(__file__).parent.parent
 TOOLS = (
@@ -46,26 +44,17 @@ esac
 class Checkout:
     """A copy of `run` and `envs`, and a PATH with nothing on it but the tools that `run` needs."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        self.folder = tmp_path / "a folder"
-        self.folder.mkdir()
-        shutil.copy(ROOT / "run", self.folder)
+    def __init__(self, cwd: Path) -> None:
+        self.cwd, self.folder, self.bin = cwd, cwd / "a folder", cwd / "bin"
+        self.libraries, self.called = cwd / "libraries", cwd / "calls"
+        self.env = {"PATH": self.bin, "CALLS": self.called, "LIBRARIES": self.libraries}
         shutil.copytree(ROOT / "envs", self.folder / "envs")
-        self.bin = tmp_path / "bin"
+        shutil.copy(ROOT / "run", self.folder)
         self.bin.mkdir()
-        for tool in TOOLS.split():
-            if found := shutil.which(tool):
-                (self.bin / tool).symlink_to(found)
+        for tool in filter(shutil.which, TOOLS.split()):
+            (self.bin / tool).symlink_to(shutil.which(tool))
         self.stub(python3=PYTHON)
-        self.libraries = tmp_path / "libraries"
         self.libraries.touch()
-        self.calls_file = tmp_path / "calls"
-        self.cwd = tmp_path
-        self.env = {
-            "PATH": str(self.bin),
-            "CALLS": str(self.calls_file),
-            "LIBRARIES": str(self.libraries),
-        }
 
     def stub(self, **programs: str) -> None:
         for name, text in programs.items():
@@ -74,29 +63,23 @@ class Checkout:
             path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
             path.chmod(0o755)
 
-    def start(self, *args: str, **env: str) -> "subprocess.Popen[str]":
-        words, own = [str(self.folder / "run"), *args], {"cwd": self.cwd, "env": self.env | env}
-        pipes = {
-            "stdin": subprocess.DEVNULL,
-            **dict.fromkeys(("stdout", "stderr"), subprocess.PIPE),
-        }
-        return subprocess.Popen(words, **own, **pipes, text=True)
-
-    def run(self, *args: str, **env: str) -> "subprocess.CompletedProcess[str]":
-        process = self.start(*args, **env)
-        out, err = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(args, process.returncode, out, err)
-
-    def call(self, words: str, given: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-        """A call where some programs are stubs, and variables, by names in capitals, are set."""
+    def start(self, *words: str, **given: str) -> subprocess.Popen[str]:
+        """Start `run` where these programs are stubs, and these names in capitals variables."""
         self.stub(**{name: text for name, text in given.items() if not name.isupper()})
-        env = {name: text for name, text in given.items() if name.isupper()}
-        return self.run(*words.split(), **env)
+        env = self.env | {name: text for name, text in given.items() if name.isupper()}
+        files = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [self.folder / "run", *words]
+        return subprocess.Popen(command, cwd=self.cwd, env=env, text=True, **files)
+
+    def run(self, *words: str, **given: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*words, **given)
+        output = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(words, process.returncode, *output)
 
     def calls(self, what: str) -> list[str]:
         """The calls of Python since the last look that hold this text."""
-        lines = self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
-        self.calls_file.unlink(missing_ok=True)
+        lines = self.called.read_text().splitlines() if self.called.exists() else []
+        self.called.unlink(missing_ok=True)
         return [line for line in lines if what in line]
 
     def pins(self) -> str:
@@ -114,9 +97,9 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 LINUX = {"uname": "case $1 in -s) echo Linux ;; *) echo x86_64 ;; esac"}
-MAC = {"uname": "case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac"}
 NVIDIA = {**LINUX, "nvidia_smi": "echo 'GPU 0: NVIDIA H200'"}
 LACKING = "python3-venv libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
+BY_HAND = "sudo apt-get install"
 DEBIAN = {"apt_get": "echo called >&2", "dpkg_query": "exit 1", "id": "echo 1000"}
 
 
@@ -130,12 +113,7 @@ DEBIAN = {"apt_get": "echo called >&2", "dpkg_query": "exit 1", "id": "echo 1000
         ("selfcheck", {}, 2, "selfcheck wants a folder, as in: ./run selfcheck MY_FOLDER"),
         ("test", {"FLASHLAB_TORCH": "yes"}, 2, "FLASHLAB_TORCH is system, or not set"),
         ("report", LINUX, 1, r"Pango, .* cannot load them(.|\n)*dnf install"),
-        (
-            "report",
-            DEBIAN,
-            1,
-            rf"^run: these system .*(.|\n)*    sudo apt-get install {LACKING}\n$",
-        ),
+        ("report", DEBIAN, 1, rf"^run: these system .*(.|\n)*    {BY_HAND} {LACKING}\n$"),
         ("report", {"python3": "exit 1"}, 1, "Python 3.11 or newer .* none was found"),
     ],
 )
@@ -143,7 +121,7 @@ def test_what_is_not_understood_or_lacking_is_said_before_anything_is_set_up(
     checkout: Checkout, words: str, given: dict[str, str], status: int, said: str
 ) -> None:
     checkout.libraries.unlink()
-    done = checkout.call(words, given)
+    done = checkout.run(*words.split(), **given)
     assert done.returncode == status
     assert re.search(said, done.stderr if status else done.stdout), done.stderr
     assert not (checkout.folder / ".venv").exists()
@@ -190,6 +168,8 @@ def test_arguments_go_through_unaltered(
     ],
 )
 def test_again_and_every_config_become_one_config(words: list[str], after: list[str]) -> None:
+    from flashlab.terminal.__main__ import for_snakemake
+
     assert for_snakemake([*SNAKEMAKE, *words]) == [*SNAKEMAKE, *after]
 
 
@@ -197,6 +177,8 @@ def test_a_folder_to_import_is_that_of_where_run_was_called(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """./run changes to the project's folder; the configuration names the other from there."""
+    from flashlab.terminal.__main__ import for_snakemake
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLASHLAB_CALLED_IN", str(tmp_path / "home"))
     _, *given = for_snakemake(["--import", "my 結果", "--device", "NVIDIA GeForce RTX 3070"])
@@ -209,15 +191,12 @@ def test_ci_lints_beside_the_tests_and_fails_with_either(
     checkout: Checkout, clean: bool, passed: bool
 ) -> None:
     shutil.copytree(ROOT / ".ci", checkout.folder / ".ci")
-    tools = {name: f'echo "{name} $*"' for name in ("snakefmt", "mypy")}
-    checkout.stub(**tools, ruff=f'echo "ruff $*"; {"" if clean else "false"}')
-    done = subprocess.run(
-        [str(checkout.folder / ".ci" / "run"), "-k", "syntax"],
-        env=checkout.env | ({} if passed else {"TESTS_FAIL": "yes"}),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    checkout.stub(**{name: f'echo "{name} $*"' for name in ("ruff", "snakefmt", "mypy")})
+    if not clean:
+        checkout.stub(ruff='echo "ruff $*"; false')
+    command = [checkout.folder / ".ci" / "run", "-k", "syntax"]
+    env = checkout.env | ({} if passed else {"TESTS_FAIL": "yes"})
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
     told = [line for line in done.stdout.splitlines() if not line.startswith("run: ")]
     assert "pytest" in told
     assert (done.returncode == 0) == (clean and passed)
@@ -225,23 +204,14 @@ def test_ci_lints_beside_the_tests_and_fails_with_either(
 
 
 def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout) -> None:
-    checkout.stub(id="echo 0", apt_get='echo "apt-get $*" >>"$CALLS"', sudo="exit 1")
-    done = checkout.run("test", "--all", "-k", "syntax", LACKING="chromium munge")
+    wanted = {"LACKING": "chromium munge", "apt_get": 'echo "apt-get $*" >>"$CALLS"'}
+    done = checkout.run("test", "--all", "-k", "syntax", **wanted, id="echo 0", sudo="exit 1")
     assert done.stdout.splitlines() == ["pytest", "<-k>", "<syntax>"], done.stderr
     apt, pip = checkout.calls(" install ")[-2:]
     assert apt.endswith(" chromium munge") and "--target .venv/slurm" in pip
-    checkout.stub(id="echo 1000")
-    done = checkout.run("test", "--all", LACKING="chromium munge")
+    done = checkout.run("test", "--all", **wanted, id="echo 1000")
     assert done.returncode == 1 and "pytest" not in done.stdout
-    assert done.stderr.endswith("    sudo apt-get install chromium munge\n")
-
-
-def test_a_second_call_installs_nothing(checkout: Checkout) -> None:
-    assert checkout.run("test").returncode == 0
-    assert len(checkout.calls("-m pip")) >= 1
-    done = checkout.run("test")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert checkout.calls("-m pip") + checkout.calls("-m venv") == []
+    assert done.stderr.endswith(f"    {BY_HAND} chromium munge\n")
 
 
 @pytest.mark.parametrize(
@@ -252,9 +222,14 @@ def test_a_second_call_installs_nothing(checkout: Checkout) -> None:
         "mv 'a folder' elsewhere",
     ],
 )
-def test_set_up_again(checkout: Checkout, change: str) -> None:
-    checkout.run("test")
-    checkout.calls("")
+def test_a_second_call_installs_nothing_until_something_changes(
+    checkout: Checkout, change: str
+) -> None:
+    assert checkout.run("test").returncode == 0
+    assert checkout.calls("-m pip")
+    done = checkout.run("test")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not re.search("-m (pip|venv)", "\n".join(checkout.calls("")))
     subprocess.run(change, shell=True, cwd=checkout.cwd, check=True)
     if not checkout.folder.exists():
         checkout.folder = checkout.cwd / "elsewhere"
@@ -272,11 +247,11 @@ def test_failed_step_is_named_and_repaired(checkout: Checkout) -> None:
 
 
 def test_killed_set_up_repairs_itself(checkout: Checkout) -> None:
-    held = checkout.folder.parent / "held"
+    held = checkout.cwd / "held"
     held.touch()
     killed = checkout.start("test", PIP_HELD=str(held))
     wait_until((checkout.folder / ".venv/bin/python").exists, "the start of a set-up")
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     killed.wait()
     assert not checkout.is_set_up
     held.unlink()  # a pip that outlives the call is waited for
@@ -295,14 +270,14 @@ def test_two_at_once_set_up_once(checkout: Checkout) -> None:
 
 def test_apt_installs_what_is_lacking(checkout: Checkout) -> None:
     checkout.libraries.unlink()
-    checkout.stub(
+    done = checkout.run(
+        "test",
         id="echo 1000",
         sudo='[ "$1" = -n ] || exit 9; shift; exec "$@"',
         dpkg_query='case "$*" in *python3-venv) echo "install ok installed" ;; *) exit 1 ;; esac',
         apt_get='echo "apt-get $*" >>"$CALLS"; '
         'case "$*" in *libpango-1*) touch "$LIBRARIES" ;; esac',
     )
-    done = checkout.run("test")
     assert done.returncode == 0, done.stderr
     (install,) = [call for call in checkout.calls("apt-get") if " install " in call]
     assert install.endswith(LACKING.removeprefix("python3-venv")) and "venv" not in install
@@ -325,7 +300,7 @@ DEV, FLASH_ATTN = "-r .venv/requirements.dev.txt", "-I envs/install_flash_attn.p
 def test_a_set_up_installs_what_serves_and_is_asked_for(
     checkout: Checkout, words: str, given: dict[str, str], called: str, uncalled: str, said: str
 ) -> None:
-    done = checkout.call(words, given)
+    done = checkout.run(*words.split(), **given)
     assert done.returncode == 0 and said in done.stderr
     calls = checkout.calls("")
     assert sum(called in call for call in calls) == 1
@@ -335,38 +310,36 @@ def test_a_set_up_installs_what_serves_and_is_asked_for(
 
 @pytest.mark.parametrize(
     ("version", "cuda", "against"),
-    [
-        ("2.11.0+cu130", "13.0", ""),
-        ("2.13.0+cpu", None, "is built without CUDA"),
-    ],
+    [("2.11.0+cu130", "13.0", ""), ("2.13.0+cpu", None, "is built without CUDA")],
 )
 def test_the_systems_torch_is_built_on_where_that_is_asked_for_and_serves(
     checkout: Checkout, version: str, cuda: str | None, against: str
 ) -> None:
-    packages = checkout.folder.parent / "site-packages"  # with the file that says which alone
-    (packages / "torch").mkdir(parents=True)
-    (packages / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
-    (packages / "torch" / "version.py").write_text(f"__version__ = {version!r}\ncuda = {cuda!r}\n")
+    torch = checkout.cwd / "site-packages" / "torch"  # with the file that says which alone
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").write_text("raise AssertionError('imported')")
+    (torch / "version.py").write_text(f"__version__ = {version!r}\ncuda = {cuda!r}\n")
     script = checkout.folder / "envs" / "system_torch.py"
-    begin = f"import sys\nsys.path = [{str(packages)!r}, *sys.path]\n"
+    begin = f"import sys\nsys.path = [{str(torch.parent)!r}, *sys.path]\n"
     script.write_text(begin + script.read_text())
 
-    unasked = checkout.call("report", NVIDIA)
+    unasked = checkout.run("report", **NVIDIA)
     assert (against or "FLASHLAB_TORCH=system ./run report builds on it") in unasked.stderr
     assert "torch==" in checkout.pins()
     asked = checkout.run("test", FLASHLAB_TORCH="system")
     assert (asked.returncode == 1) == bool(against) and against in asked.stderr
     if not against:
         pth = (checkout.folder / ".venv/site/flashlab.pth").read_text().splitlines()
-        assert pth[:2] == [str(checkout.folder / "workflow"), str(packages)]
+        assert pth[:2] == [str(checkout.folder / "workflow"), str(torch.parent)]
         assert not re.search("^(torch|triton|nvidia-cublas)==", checkout.pins(), re.MULTILINE)
         assert checkout.run("test").stderr == ""  # it stays, until something else is asked for
 
 
 def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None:
     checkout.libraries.unlink()
-    checkout.stub(**MAC, brew='[ "$1" = --prefix ] && echo /brew || : >"$LIBRARIES"')
-    done = checkout.run("test")
+    brew = '[ "$1" = --prefix ] && echo /brew || : >"$LIBRARIES"'
+    uname = "case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac"
+    done = checkout.run("test", uname=uname, brew=brew)
     assert done.returncode == 0, done.stderr
     pth = (checkout.folder / ".venv/site/flashlab.pth").read_text()
     assert "'DYLD_FALLBACK_LIBRARY_PATH', '/brew/lib:" in pth
@@ -388,9 +361,8 @@ def test_locks_pin_all_direct_dependencies_once_and_the_cpus_no_cuda_library() -
         assert set(re.findall(r"^[a-z][a-z0-9-]*", text, re.MULTILINE)) <= locked.keys()
     # Small ones, which numba's simulator needs.
     needed = {"nvidia-ml-py", "cuda-bindings", "cuda-core", "cuda-pathfinder"}
-    assert not [
-        x for x in pins("cpu").keys() - needed if x.startswith(("nvidia", "cuda", "triton"))
-    ]
+    others = pins("cpu").keys() - needed
+    assert not [name for name in others if name.startswith(("nvidia", "cuda", "triton"))]
 
 
 def test_conda_environment_has_the_pins_of_the_cpu_lock_in_itself() -> None:
