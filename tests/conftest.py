@@ -40,12 +40,13 @@ NOT_SCHEDULED = "not scheduled"
 """What the gate selects: nearly all of the tests."""
 
 MOST_WORKERS, WORKER_BYTES = 16, 2 * 2**30
-"""More workers than files that take long have nothing to do; one has all libraries imported."""
+"""More workers than files that take long have nothing to do; one has all libraries imported, but
+those that a single file needs and imports in its tests: every worker imports every file."""
 NEEDED_BYTES = 8 * 2**30
 """What the temporary folders of all tests may hold."""
 
 SLOWEST = """
-    grades slurm texts flashlab_hopper datasets reruns changes kills render page walks verification
+    grades slurm texts flashlab_hopper datasets reruns kills render page walks verification
     supervise bench check ladder copies forks project run
 """
 """The files that take longest, without `test_` and `pipeline_`. The second to fourth need no

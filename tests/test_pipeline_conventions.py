@@ -10,10 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from planted.project import ROOT
+from planted.project import ROOT, Project
 
 SNAKEMAKE_BRINGS_NONE_OF = """
     PIL fontTools markdown_it matplotlib numpy pandas pikepdf pynvml
@@ -37,18 +36,18 @@ Executor.run_job = tell
 
 
 @pytest.fixture
-def clone(tmp_path: Path, make_clone: Callable[[Path], Any]) -> Any:
+def clone(tmp_path: Path, make_clone: Callable[[Path], Project]) -> Project:
     return make_clone(tmp_path / "clone")
 
 
-def customized(folder: Path, clone: Any, code: str) -> str:
+def customized(folder: Path, clone: Project, code: str) -> str:
     """The PYTHONPATH of a Python that runs this code first."""
     folder.joinpath("sitecustomize.py").write_text(code)
     return os.pathsep.join([str(folder), str(clone.folder / "workflow")])
 
 
 def test_the_workflow_is_read_with_snakemake_alone_and_a_stage_names_the_missing_package(
-    tmp_path: Path, clone: Any
+    tmp_path: Path, clone: Project
 ) -> None:
     without = f"import sys\nsys.modules.update(dict.fromkeys({SNAKEMAKE_BRINGS_NONE_OF.split()}))\n"
     path = customized(tmp_path, clone, without)
@@ -72,7 +71,9 @@ def test_the_workflow_is_read_with_snakemake_alone_and_a_stage_names_the_missing
     assert not list(clone.folder.glob("*.json"))
 
 
-def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(clone: Any) -> None:
+def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
+    clone: Project,
+) -> None:
     clone.folder.joinpath("Snakefile").write_text(
         "from snakemake.common.configfile import load_configfile\n"
         f"settings = load_configfile({str(ROOT / 'tests' / 'tiny.yaml')!r})\n"
@@ -87,7 +88,7 @@ def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(clo
 
 
 def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
-    project: Any, tmp_path: Path
+    project: Project, tmp_path: Path
 ) -> None:
     assert "Nothing to be done" in project.snakemake("--dry-run").stdout  # without naming it
     page = tmp_path / "page.zip"
@@ -113,39 +114,27 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
 # What a cluster is asked for
 
 
-def asked(tmp_path: Path, clone: Any, *call: str) -> dict[str, dict[str, Any]]:
-    """What a call would ask for, by the rules of a job."""
+@pytest.mark.parametrize(("alone", "gpus"), [("false", 0), ("true", 4)])
+def test_the_configuration_says_what_jobs_may_take_and_a_run_alone_takes_every_gpu(
+    tmp_path: Path, clone: Project, alone: str, gpus: int
+) -> None:
+    """A lone run takes those of the host; on one GPU of its own it asks for no further one."""
     path = customized(tmp_path, clone, TOLD)
-    done = clone.snakemake("--dry-run", *call, PYTHONPATH=path)
+    done = clone.snakemake(
+        *("--dry-run", "--profile", "profiles/slurm", "--executor", "local", "report/lab5.pdf"),
+        *("--cores", "8", "--resources", "gpu=4"),
+        *("--config", "device=cuda", "device_name=NVIDIA H200", f"alone={alone}", "counters=no"),
+        *("measure={timeout_s: 90}", "memory_mb={measure: 700, report: 900}"),
+        PYTHONPATH=path,
+    )
     assert done.returncode == 0, done.stdout
     lines = map(json.loads, re.findall("^ASKED (.*)$", done.stdout, re.MULTILINE))
-    return {" ".join(rules): resources for rules, resources in lines}
-
-
-def test_the_configuration_limits_the_time_and_the_memory_of_jobs(
-    tmp_path: Path, clone: Any
-) -> None:
-    found = asked(
-        *(tmp_path, clone, "--profile", "profiles/slurm", "--executor", "local", "report/lab5.pdf"),
-        *("--config", "measure={timeout_s: 90}", "memory_mb={measure: 700, report: 900}"),
-        *("counters=no", "replicates=1"),
-    )
-    for rule in ("measure", "ceilings"):
-        # 90 s, rounded up to minutes, and one more to start.
-        assert found[rule] == {"runtime": 3, "mem_mb": 700, "gpu": 0}
+    found = {" ".join(rules): asked for rules, asked in lines}
+    # 90 s, rounded up to minutes, and one more to start.
+    limits = {"runtime": 3, "mem_mb": 700}
+    assert (found["measure"], found["ceilings"]) == ({**limits, "gpu": gpus}, {**limits, "gpu": 1})
     for rule in ("observations", "figures", "report"):
         assert found[rule]["mem_mb"] == 900
-
-
-@pytest.mark.parametrize(("alone", "gpus"), [("false", 0), ("true", 4)])
-def test_a_run_that_is_to_be_alone_takes_every_gpu_of_the_host(
-    tmp_path: Path, clone: Any, alone: str, gpus: int
-) -> None:
-    found = asked(
-        *(tmp_path, clone, "--cores", "8", "records", "--resources", "gpu=4"),
-        *("--config", "device=cuda", "device_name=NVIDIA H200", f"alone={alone}"),
-    )
-    assert (found["measure"]["gpu"], found["ceilings"]["gpu"]) == (gpus, 1)
 
 
 def test_only_what_measures_goes_to_a_cluster() -> None:

@@ -1,21 +1,21 @@
-"""Calls that cannot be: one message (file, key, what is right), and nothing runs."""
+"""Calls that cannot be, or fail: one message (file, key, what is right), and nothing is lost."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from planted.project import ROOT
+from planted.project import ROOT, Project
 
 
 def test_a_mistake_is_one_message_with_its_place_and_nothing_is_made(
-    make_clone: Callable[[Path], Any], tmp_path: Path
+    make_clone: Callable[[Path], Project], tmp_path: Path
 ) -> None:
     clone = make_clone(tmp_path / "clone")
     done = clone.snakemake("--cores", "1", "report/lab5.pdf", "--config", "dataset=h201")
@@ -55,7 +55,7 @@ def test_through_run_a_mistake_is_our_message_alone(tmp_path: Path, text: bytes,
 
 
 def test_the_folder_may_have_spaces_quotes_and_chinese_in_its_name(
-    tmp_path: Path, make_clone: Callable[[Path], Any]
+    tmp_path: Path, make_clone: Callable[[Path], Project]
 ) -> None:
     clone = make_clone(tmp_path / "my lab 實驗" / "O'Brien & 100% $x")
     assert "Measuring pytorch-b1-n64-h2-e32-full" in clone.plan()
@@ -70,10 +70,47 @@ def test_the_folder_may_have_spaces_quotes_and_chinese_in_its_name(
     ids=["it cannot be written", "Snakemake cannot name it"],
 )
 def test_a_folder_that_is_of_no_use_is_named(
-    tmp_path: Path, make_clone: Callable[[Path], Any], name: str, said: str
+    tmp_path: Path, make_clone: Callable[[Path], Project], name: str, said: str
 ) -> None:
     clone = make_clone(tmp_path / name)
     clone.folder.joinpath(".snakemake").touch()  # where its folder should be; root may write all
     done = clone.snakemake("records")
     assert done.returncode == 1
     assert said.format(clone.folder) in done.stdout
+
+
+def test_a_report_that_fails_leaves_the_one_before_it_and_is_to_be_made_once_mended(
+    project: Project,
+) -> None:
+    before, template = project.pdf.read_bytes(), "templates/report.html.j2"
+    project.append(template, "{{ nothing_of_this_name }}\n")
+    done = project.snakemake("--cores", "1", "report/lab5.pdf")
+    assert done.returncode != 0
+    assert "nothing_of_this_name" in done.stdout
+    assert "report/lab5.pdf is still the one from before this call" in done.stdout
+    assert project.pdf.read_bytes() == before
+    project.replace(template, "{{ nothing_of_this_name }}\n", "")
+    assert project.plan() == {"Rendering the report", "Writing report/lab5.pdf"}
+
+
+def test_a_full_disk_is_no_result_and_the_next_call_measures(
+    project: Project, full_disk: Path
+) -> None:
+    if not full_disk.is_mount():
+        pytest.skip("mounting a small disk is not permitted here")
+    with project.config() as config:
+        del config["experiments"][1:]
+        config["experiments"][0]["implementations"] = ["Pytorch"]
+    write = f"__import__('pathlib').Path({str(full_disk / 'compiled')!r}).write_bytes(bytes(2**20))"
+    project.append("kernels/flash2.py", f"\n{write}\n")
+    before = project.records
+    asked = ("records", "--config", "counters=no")
+    done = project.snakemake("--cores", "1", *asked)
+    assert done.returncode == 1
+    assert "No space left on device; nothing is recorded" in done.stdout
+    assert project.records == before
+    subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
+    project.make(*asked)
+    (made,) = project.records.keys() - before.keys()
+    record = json.loads(project.result(f"records/{made}").read_text())
+    assert record["record"]["status"] == "ok"

@@ -6,31 +6,16 @@ import csv
 import gzip
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from pdf import squeezed, text_of
-from planted.project import LINKED
+from planted.project import LINKED, Project
 
 from flashlab import machine
 from flashlab_grading.verification import attachments_of
 
 
-@pytest.fixture(scope="module")
-def grader(copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A folder for grading, with a finished report.
-
-    It has no recorded datasets: to read them takes most of a grading's time.
-    """
-    project = copy_finished(tmp_path_factory.mktemp("grader") / "lab", short_report=True)
-    for name in LINKED:
-        project.folder.joinpath(name).unlink()
-    return project
-
-
-def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
+def rows(project: Project, name: str = "grades.csv") -> list[dict[str, str]]:
     with project.folder.joinpath("report", name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -38,7 +23,11 @@ def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
 WILD, MARKUP = "{wild} $(card) 'x'", "<b>&\u202e"
 
 
-def test_grades_are_made_of_any_names_and_afresh_at_each_call(grader: Any, tmp_path: Path) -> None:
+def test_grades_are_made_of_any_names_and_afresh_at_each_call(
+    project: Project, tmp_path: Path
+) -> None:
+    for name in LINKED:  # to read recorded datasets takes most of a grading's time
+        project.folder.joinpath(name).unlink()
     folder = tmp_path / "{class}"
     for name in (WILD, MARKUP):
         own = folder / name
@@ -47,23 +36,22 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(grader: Any, tmp_p
         own.joinpath("a\nb.json").write_text("[")
     folder.joinpath("{loose}\n.json").write_text("{}")
     order = ("--config", f"submissions={folder}")
-    grader.make("report/grades.pdf", *order)
+    project.make("report/grades.pdf", *order)
     shown = MARKUP.replace("\u202e", "\\u202e")
-    named = {row["submission"] for row in rows(grader, "grades-summary.csv")}
-    assert named == {WILD, shown}
-    text = text_of(grader.folder / "report" / "grades.pdf")
+    assert {row["submission"] for row in rows(project, "grades-summary.csv")} == {WILD, shown}
+    text = text_of(project.folder / "report" / "grades.pdf")
     loose = "were not graded (1): {loose}\\n.json"
     for said in ("成績檢核報告", "Grading report", WILD, shown, loose):
         assert squeezed(said) in text
-    (row,) = [row for row in rows(grader) if row["submission"] == ""]
+    (row,) = [row for row in rows(project) if row["submission"] == ""]
     assert (row["file"], row["verdict"]) == ("{loose}\\n.json", "warn")
     changed = folder / WILD / "{record}.json"
     before = changed.stat()
     changed.write_text("{,")  # of the same size, and as old
     os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
-    said = grader.make("report/grades.csv", *order)
+    said = project.make("report/grades.csv", *order)
     assert "Grading the submissions" in said and "Measuring" not in said
-    codes = {row["message.zh_TW"] for row in rows(grader) if row["file"] == "{record}.json"}
+    codes = {row["message.zh_TW"] for row in rows(project) if row["file"] == "{record}.json"}
     assert len(codes) == 2
 
 
@@ -77,15 +65,16 @@ def texts_attached_to(pdf: Path) -> dict[str, str]:
 
 
 def test_an_anonymous_report_names_no_machine_and_is_verified(
-    grader: Any, abridged: Any, project: Any, tmp_path: Path
+    project: Project, tmp_path: Path
 ) -> None:
+    boot = machine.surroundings()["boot"]
+    assert boot and any(boot in text for text in texts_attached_to(project.pdf).values())
     before = project.records
     with project.config() as config:
         del config["experiments"][1:]
+        config["experiments"][0]["figures"] = ["time"]
     project.make("report/lab5.pdf", "--config", "anonymous=true")
     assert project.records == before, "it is made of the records that are there"
-    boot = machine.surroundings()["boot"]
-    assert boot and any(boot in text for text in texts_attached_to(abridged.pdf).values())
     found = texts_attached_to(project.pdf)
     private = [boot, str(project.folder)]
     assert not [(name, part) for name, text in found.items() for part in private if part in text]
@@ -93,8 +82,7 @@ def test_an_anonymous_report_names_no_machine_and_is_verified(
 
     report = tmp_path / "{my} report's.pdf"  # a name that would break a rule
     shutil.copy(project.pdf, report)
-    done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report}")
-    said = done.stdout
+    said = project.make("verify", "--config", f"pdf={report}")
     assert not [line for line in said.splitlines() if line.startswith("difference: ")], said
     assert "verdict: consistent: its data give this file, byte for byte" in said
-    assert done.returncode == 0 and "Measuring" not in said
+    assert "Measuring" not in said

@@ -1,4 +1,4 @@
-"""A call that is killed in the middle, and jobs beside a measurement."""
+"""A call beside others, interrupted, and killed in the middle: nothing is lost by them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 import re
 import signal
 from pathlib import Path
-from typing import Any
 
 import psutil
+from planted.project import TINY, Held
 from waiting import wait_until
 
 
@@ -24,9 +24,23 @@ def at_work_in(folder: Path) -> list[str]:
     return found
 
 
+def at_once(output: str) -> list[set[str]]:
+    """The jobs that Snakemake had running, each time that another began."""
+    found, running = [], dict[str, str]()
+    jobs = r"^(?:Job (\d+): (.*)|Finished jobid: (\d+) .*)$"
+    for job, message, finished in re.findall(jobs, output, re.MULTILINE):
+        if finished:
+            running.pop(finished, None)  # that of a target has no message
+        else:
+            running[job] = message
+            found.append({*running.values()})
+    return found
+
+
 def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself(
-    held: Any,
+    held: Held,
 ) -> None:
+    """One run at a time, whatever --cores says."""
     project = held.project
     before = project.records
     call = held.start()
@@ -39,51 +53,48 @@ def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself
     assert list(locks.iterdir()), "Snakemake left no lock, so this shows nothing"
 
     held.let_go()
-    project.make("records")
+    said = project.make("records", "--cores", "4")
+    assert [len(jobs) for jobs in at_once(said) if "Measuring" in str(jobs)] == [1, 1]
     after = project.records
     assert after.items() >= before.items(), "a record was measured again"
     new = sorted(after.keys() - before.keys())
-    assert [name[: name.index("-float32")] for name in new] == [
-        "held-b1-n16-h2-e32-full",
-        "held-b1-n64-h2-e32-full",
-    ]
+    runs = ["held-b1-n16-h2-e32-full", "held-b1-n64-h2-e32-full"]
+    assert [name[: name.index("-float32")] for name in new] == runs
     for name in new:
-        path = project.folder / "results" / "local" / "records" / name
-        assert json.loads(path.read_text(encoding="utf-8"))["record"]["status"] == "ok"
+        record = json.loads(project.result(f"records/{name}").read_text(encoding="utf-8"))
+        assert record["record"]["status"] == "ok"
 
 
-def test_ctrl_c_says_what_is_kept_without_a_traceback(held: Any) -> None:
+def plan_of(folder: Path) -> dict[Path, bytes]:
+    files = [*folder.glob("results/*/plan/**/*.json"), *folder.glob("report/*.json")]
+    return {path: path.read_bytes() for path in files}
+
+
+OTHER_CALLS = (
+    ("--dry-run", "report/lab5.pdf", "--config", "dataset=h200"),
+    ("--summary", "report/lab5.pdf", *TINY, "--config", "languages=[en]"),
+    ("--cores", "1", "records", *TINY, "--config", "again=all"),
+)
+
+
+def test_a_look_or_a_refused_call_changes_nothing_and_ctrl_c_says_what_is_kept(held: Held) -> None:
+    folder = held.project.folder
     call = held.start("--logger=flashlab", own_group=True)
+    before = plan_of(folder)
+    for other in OTHER_CALLS:
+        done = held.project.snakemake(*other, config=())
+        assert (done.returncode == 0) == ("--cores" not in other), done.stdout
+        assert "Traceback" not in done.stdout and "LockException" not in done.stdout
+        named = r"Another snakemake call \(process \d+\) is working in this folder"
+        assert "--cores" not in other or re.search(named, done.stdout)
+        assert plan_of(folder) == before, other
     os.killpg(call.pid, signal.SIGINT)
     said, _ = call.communicate(timeout=120)
     assert call.returncode != 0
-    assert said.rstrip().endswith(
-        "Interrupted: 3 of 5 runs are measured and kept; the same call goes on from there."
-    )
+    kept = "Interrupted: 2 of 4 runs are measured and kept; the same call goes on from there."
+    assert said.rstrip().endswith(kept)
     assert not re.search("Traceback|KeyboardInterrupt|failed|Error", said)
-    wait_until(lambda: not at_work_in(held.project.folder), "the end of the jobs")
-    logs = held.project.folder / "results" / "local" / "logs" / "measure"
-    texts = [path.read_text(encoding="utf-8") for path in logs.glob("held-*.log")]
+    wait_until(lambda: not at_work_in(folder), "the end of the jobs")
+    logs = held.project.result("logs/measure").glob("held-*.log")
+    texts = [path.read_text(encoding="utf-8") for path in logs]
     assert texts and not any("KeyboardInterrupt" in text for text in texts)
-
-
-def test_nothing_else_runs_while_a_run_is_measured_whatever_cores_says(project: Any) -> None:
-    project.append("kernels/flash2.py", "EDITED = True  # measured again\n")
-    with project.config() as config:
-        config["experiments"] = [config["experiments"][i] for i in (0, 2)]
-    done = project.snakemake("--cores", "4", "results/local/overview")
-    assert done.returncode == 0, done.stdout
-    running: dict[str, str] = {}
-    measured = 0
-    for job, message, finished in re.findall(
-        r"^(?:Job (\d+): (.*)|Finished jobid: (\d+) .*)$", done.stdout, re.MULTILINE
-    ):
-        if finished:
-            del running[finished]
-            continue
-        running[job] = message
-        beside = [other for other in running.values() if other.startswith("Measuring")]
-        assert not beside or len(running) == 1, f"at once: {sorted(running.values())}"
-        measured += message.startswith("Measuring")
-    assert measured == 4
-    assert not running

@@ -10,17 +10,16 @@ import importlib.util
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from planted.project import HELD
+from planted.project import TINY, Held, Project
 from programs import lacking, reason
 from waiting import wait_until
 
@@ -85,11 +84,9 @@ PartitionName=main Nodes=ALL Default=YES State=UP MaxTime=INFINITE
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with ExitStack() as stack:
+        servers = (socket.create_server(("localhost", 0)) for _ in range(count))
+        return [stack.enter_context(server).getsockname()[1] for server in servers]
 
 
 @dataclass(frozen=True)
@@ -149,62 +146,48 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     finally:
         subprocess.run(["scancel", "--user", getpass.getuser()], env=environment, check=False)
         for daemon in reversed(daemons):
-            daemon.send_signal(signal.SIGTERM)
+            daemon.terminate()
         for daemon in daemons:
             daemon.wait(30)
 
 
 def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_there(
-    make_clone: Callable[..., Any], tmp_path: Path, cluster: Cluster
+    make_clone: Callable[[Path], Project], tmp_path: Path, cluster: Cluster
 ) -> None:
     """In a fresh clone whose jobs go to the cluster."""
     project = make_clone(tmp_path / "lab")
-    folder = project.folder
-    folder.joinpath("kernels", "held.py").write_text(HELD, encoding="utf-8")
-    folder.joinpath("kernels", "hold").touch()
+    held = Held(project)
     with project.config() as config:
-        del config["experiments"][1:]
-        for part in (config["experiments"][0], config["summary"]):
-            part["implementations"] = ["Pytorch", "Held"]
         config["experiments"][0]["cpu"]["seq_len"] = [64]
-    search = [folder / "workflow", cluster.folder / "steady", *[PLUGINS] * PLUGINS.is_dir()]
-    environment = {**cluster.environment, "PYTHONPATH": os.pathsep.join(map(str, search))}
-
-    def start() -> subprocess.Popen[str]:
-        call: subprocess.Popen[str] = project.start(
-            *("--profile", "profiles/slurm", "records", "--slurm-status-command", "squeue"),
+    search = [project.folder / "workflow", cluster.folder / "steady", *[PLUGINS] * PLUGINS.is_dir()]
+    options = {
+        "config": (
+            *("--profile", "profiles/slurm", "--slurm-status-command", "squeue", *TINY),
             *("--slurm-init-seconds-before-status-checks", "1", "--slurm-keep-successful-logs"),
-            *("--latency-wait", "10", "--configfile", "tests/tiny.yaml"),
-            *("--config", "counters=no", "memory_mb={measure: 500}"),
-            config=(),
-            **environment,
-        )
-        return call
-
-    def end(call: subprocess.Popen[str]) -> int:
-        print(call.communicate(timeout=PATIENCE)[0])
-        return call.returncode
-
-    call, held = start(), folder / "kernels" / "held"
-    wait_until(lambda: held.exists() or call.poll() is not None, "a run's start", PATIENCE)
-    assert held.exists(), end(call)
-    process, job = held.read_text().split()
+            *("--latency-wait", "10", "--config", "counters=no", "memory_mb={measure: 500}"),
+        ),
+        "PYTHONPATH": os.pathsep.join(map(str, search)),
+        **cluster.environment,
+    }
+    call = held.start(**options)
+    process, job = (held.kernels / "held").read_text().split()
     node = cluster.nodes_of_jobs()[job]
     cluster.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
     cluster.ask("scancel", job)
     measuring = psutil.Process(int(process))
     wait_until(lambda: has_ended(measuring), "the end of what the job had started", PATIENCE)
-    (folder / "kernels" / "hold").unlink()
-    assert end(call) == 1, "the call did not notice the killed job"
+    held.let_go()
+    print(call.communicate(timeout=PATIENCE)[0])
+    assert call.returncode == 1, "the call did not notice the killed job"
     whole, before = project.records, cluster.nodes_of_jobs()
     for record in whole:
-        json.loads((folder / "results/local/records" / record).read_text())
+        json.loads(project.result(f"records/{record}").read_text())
 
-    assert end(start()) == 0
+    project.make("records", **options)
     assert project.records.items() >= whole.items(), "a record was measured again"
     later = cluster.nodes_of_jobs()
     assert {later[job] for job in later.keys() - before.keys()} == {"node1", "node2"} - {node}
-    paths = folder.glob("results/local/records/[!c]*.json")  # no ceilings
+    paths = project.result("records").glob("[!c]*.json")  # no ceilings
     records = [json.loads(path.read_text())["record"] for path in paths]
     assert [record["status"] for record in records] == ["ok"] * 2
     # Nothing is left to be measured for a call without the cluster, which makes the report.

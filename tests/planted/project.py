@@ -9,21 +9,21 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from planted import forked
 from waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 TINY = ("--configfile", "tests/tiny.yaml")
 LINKED = ("data/h100", "data/h200")
 """Two thirds of a clone's files, which nobody writes."""
-TEMPLATE = Path("templates", "report.html.j2")
 SHORT_TEMPLATE = ROOT / "tests" / "short_report.html.j2"
 """Renders in a fraction of the time, for tests that are not about the report's text."""
 
@@ -33,7 +33,14 @@ class Project:
     """A folder with FlashLab in it, and Snakemake called there on the tiny shapes."""
 
     folder: Path
-    temporary: Path
+
+    def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """A call's: with the folder's package, which jobs compile but once."""
+        own = {"PYTHONPATH": str(self.folder / "workflow"), "PYTHONDONTWRITEBYTECODE": ""}
+        # Device locks of its own: do not wait for other runs.
+        temporary = self.folder.parent / "t"
+        temporary.mkdir(exist_ok=True)
+        return {**os.environ, **own, "TMPDIR": str(temporary), **given}
 
     def start(
         self,
@@ -46,13 +53,10 @@ class Project:
 
         In its own process group it can be interrupted as by a terminal.
         """
-        # Device locks of its own: do not wait for other runs. A job need not compile all again.
-        own = {"TMPDIR": str(self.temporary), "PYTHONDONTWRITEBYTECODE": ""}
-        own["PYTHONPATH"] = str(self.folder / "workflow")
         return subprocess.Popen(
             [sys.executable, "-m", "snakemake", *arguments, *config],
             cwd=self.folder,
-            env={**os.environ, **own, **environment},
+            env=self._environment(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -65,6 +69,10 @@ class Project:
     def snakemake(
         self, *arguments: str, config: Sequence[str] = TINY, **environment: str
     ) -> subprocess.CompletedProcess[str]:
+        """A whole call; where modules of others come first, in a new interpreter."""
+        if "PYTHONPATH" not in environment:
+            words = [*arguments, *config]
+            return forked.snakemake(self.folder, words, self._environment(environment))
         process = self.start(*arguments, config=config, **environment)
         output, _ = process.communicate()
         return subprocess.CompletedProcess(arguments, process.returncode, output)
@@ -120,15 +128,6 @@ class Project:
         return {path.name: path.stat().st_mtime_ns for path in found}
 
 
-def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
-    """Copy files and folders of a clone from one folder to another, with new times of change."""
-    target.mkdir(parents=True, exist_ok=True)
-    command = ["cp", "--recursive", "--parents", "--", *files, target.absolute()]
-    subprocess.run(command, cwd=source, check=True)
-    for name in LINKED:
-        target.joinpath(name).symlink_to(ROOT / name)
-
-
 def copy_tree(source: Path, target: Path) -> None:
     """Put a copy in the target's place, with times of change: `shutil` takes twice as long."""
     subprocess.run(["rm", "-rf", target], check=True)
@@ -171,13 +170,14 @@ class Held:
         self.kernels.joinpath("hold").touch()
         with project.config() as config:
             del config["experiments"][1:]
-            config["experiments"][0]["implementations"] = ["Pytorch", "Held"]
+            for part in (config["experiments"][0], config["summary"]):
+                part["implementations"] = ["Pytorch", "Held"]
 
     def start(self, *arguments: str, **options: Any) -> Any:
         """Start a call of Snakemake, and wait until it measures a record."""
         call = self.project.start("--cores", "1", *arguments, "records", **options)
         held = self.kernels / "held"
-        wait_until(lambda: held.exists() or call.poll() is not None, "the first measurement", 120)
+        wait_until(lambda: held.exists() or call.poll() is not None, "the first measurement", 300)
         assert held.exists(), call.communicate()[0]
         return call
 
@@ -189,86 +189,78 @@ class Held:
 
 
 @pytest.fixture(scope="session")
-def files() -> list[Path]:
-    """The files of a clone that calls read, relative to its root; without those of `LINKED`."""
-    unread = [f":!{name}" for name in (*LINKED, "docs", "perf", "tests")]
-    command = ["git", "ls-files", "-coz", "--exclude-standard", ".", *unread]
-    listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    names = [*filter(None, listed.split("\0")), TINY[1]]
-    return [Path(name) for name in names if ROOT.joinpath(name).is_file()]
-
-
-@pytest.fixture(scope="session")
 def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A place where folders are used, and the temporary folder of their calls."""
-    return Project(tmp_path_factory.mktemp("pipeline") / "used", tmp_path_factory.mktemp("t"))
+    """The place where folders are used."""
+    return Project(tmp_path_factory.mktemp("pipeline") / "used")
 
 
 @pytest.fixture(scope="session")
-def _made(
-    files: Sequence[Path], tmp_path_factory: pytest.TempPathFactory, _workplace: Project
-) -> Path:
+def _made(tmp_path_factory: pytest.TempPathFactory, _workplace: Project) -> Path:
     """The folder of `finished` and `abridged`, made by the first worker that needs them."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made"
     with open(f"{shared}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
-            copy_files(files, ROOT, _workplace.folder)
+            unread = [f":!{name}" for name in (*LINKED, "docs", "perf", "tests")]
+            command = ["git", "ls-files", "-coz", "--exclude-standard", ".", *unread]
+            listed = subprocess.check_output(command, cwd=ROOT, text=True).split("\0")
+            files = [name for name in (*listed, TINY[1]) if ROOT.joinpath(name).is_file()]
+            used = _workplace.folder
+            used.mkdir()
+            subprocess.run(["cp", "--parents", "--", *files, used], cwd=ROOT, check=True)
+            for name in LINKED:
+                used.joinpath(name).symlink_to(ROOT / name)
             for kind in ("finished", "abridged"):
                 _workplace.make("report/lab5.pdf")
-                copy_tree(_workplace.folder, own / "making" / kind)
-                shutil.copyfile(SHORT_TEMPLATE, _workplace.folder / TEMPLATE)
+                copy_tree(used, own / "making" / kind)
+                shutil.copyfile(SHORT_TEMPLATE, used / "templates" / "report.html.j2")
             own.joinpath("making").rename(shared)
     return shared
 
 
 @pytest.fixture(scope="session")
-def finished(_made: Path, _workplace: Project) -> Project:
+def finished(_made: Path) -> Project:
     """The folder after one whole run, down to the PDF.
 
     Workers share it, so it is for reading only: a call of Snakemake would change the plan in it.
     `project` and `copy_finished` are for use.
     """
-    return replace(_workplace, folder=_made / "finished")
-
-
-@pytest.fixture(scope="session")
-def abridged(_made: Path, _workplace: Project) -> Project:
-    """The finished folder with a short template, and the report made by it. For reading only."""
-    return replace(_workplace, folder=_made / "abridged")
+    return Project(_made / "finished")
 
 
 @pytest.fixture
-def project(_workplace: Project, abridged: Project) -> Project:
-    """The abridged folder as it was left, with Snakemake's bookkeeping; at one place always."""
-    copy_tree(abridged.folder, _workplace.folder)
+def project(_workplace: Project, _made: Path) -> Project:
+    """The finished folder with a report by a short template, as that was left; at one place."""
+    copy_tree(_made / "abridged", _workplace.folder)
     return _workplace
 
 
 @pytest.fixture
 def held(project: Project) -> Held:
-    """The abridged folder with two runs to measure, which wait."""
+    """That folder with two runs to measure, which wait."""
     return Held(project)
 
 
 @pytest.fixture(scope="session")
-def copy_finished(finished: Project, abridged: Project) -> Callable[..., Project]:
-    """Copies the finished folder, or the abridged one, bookkeeping and times of change with it."""
+def copy_finished(finished: Project) -> Callable[[Path], Project]:
+    """Copies the finished folder, Snakemake's bookkeeping and times of change with it."""
 
-    def copy(folder: Path, short_report: bool = False) -> Project:
-        copy_tree((abridged if short_report else finished).folder, folder)
-        return replace(finished, folder=folder)
+    def copy(folder: Path) -> Project:
+        copy_tree(finished.folder, folder)
+        return Project(folder)
 
     return copy
 
 
 @pytest.fixture(scope="session")
-def make_clone(files: Sequence[Path], _workplace: Project) -> Callable[..., Project]:
-    """Makes a fresh clone, in which nothing was ever run."""
+def make_clone(copy_finished: Callable[[Path], Project]) -> Callable[[Path], Project]:
+    """Makes a clone in which nothing was ever run, but that its modules are compiled."""
 
     def make(folder: Path) -> Project:
-        copy_files(files, ROOT, folder)
-        return replace(_workplace, folder=folder)
+        made = ("results", ".snakemake", "report/lab5.pdf", "report/dataset.json")
+        clone = copy_finished(folder)
+        subprocess.run(["rm", "-r", *made], cwd=folder, check=True)
+        return clone
 
     return make
