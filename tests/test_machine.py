@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 from flashlab import machine, nsight
 from flashlab.cli import main
 from flashlab.config import Layer
-from flashlab.devices import DEVICES_CSV, find_device, known_devices
+from flashlab.devices import find_device, known_devices
 from flashlab.machine import Gpu, MachineError
 from flashlab.plan.make import make
 from flashlab.plan.plan_files import Plan
@@ -33,9 +32,8 @@ def asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("visible", "lost", "expected"),
     [
-        *((None, None, [0, 1, 2]), ("", None, []), ("-1", None, []), ("2,0", None, [2, 0])),
-        *(("GPU-2222", None, [1]), ("GPU-3, 0", None, [2, 0]), ("0,7,1", None, [0])),
-        (None, 1, [0, 2]),
+        *((None, None, [0, 1, 2]), (None, 1, [0, 2]), ("", None, []), ("-1", None, [])),
+        *(("GPU-3, 0", None, [2, 0]), ("0,7,1", None, [0])),
     ],
 )
 def test_visible_gpus_are_those_that_cuda_would_see(
@@ -133,10 +131,9 @@ def test_a_job_on_another_device_names_both_and_writes_nothing(
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        *(("NVIDIA H200", "H200"), ("NVIDIA H200 MIG 1g.18gb", None)),
-        *(("NVIDIA H100 80GB HBM3", "H100 80GB HBM3"), ("NVIDIA H100 PCIe", "H100 PCIe")),
-        *(("NVIDIA GeForce RTX 3070", "RTX 3070"), ("Tesla T4", "T4"), ("rtx3070", None)),
-        *(("NVIDIA GeForce RTX 3070 Ti", None), ("Abacus", None), ("", None), (None, None)),
+        *(("NVIDIA H200", "H200"), ("NVIDIA H200 MIG 1g.18gb", None), ("Tesla T4", "T4")),
+        *(("NVIDIA H100 PCIe", "H100 PCIe"), ("NVIDIA GeForce RTX 3070", "RTX 3070")),
+        *(("NVIDIA GeForce RTX 3070 Ti", None), ("rtx3070", None), ("", None), (None, None)),
     ],
 )
 def test_a_device_is_found_by_its_own_name_only(name: str | None, found: str | None) -> None:
@@ -144,13 +141,9 @@ def test_a_device_is_found_by_its_own_name_only(name: str | None, found: str | N
     assert (device.name if device else None) == found
 
 
-def test_every_figure_is_plausible_and_has_its_source() -> None:
-    with DEVICES_CSV.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len({row["device"] for row in rows}) == len(rows)
-    for row, device in zip(rows, known_devices(), strict=True):
-        assert row["source"].startswith("NVIDIA") and row["l2_source"]
-        assert bool(row["cublas_workspaces_source"]) == bool(row["cublas_workspaces_bytes"])
+def test_every_figure_is_plausible() -> None:
+    assert len({device.name for device in known_devices()}) == len(known_devices())
+    for device in known_devices():
         assert device.peak_tflops["float16"] > device.peak_tflops["float32"] > 0
         assert 100 < device.bandwidth < 10_000
         assert 2**21 < device.l2_bytes < 2**28 and 8 <= device.memory_gb <= 288

@@ -86,10 +86,6 @@ class Checkout:
         """What is installed as the environment's packages."""
         return "".join(each.read_text() for each in self.folder.glob(".venv/requirements.[01].txt"))
 
-    @property
-    def is_set_up(self) -> bool:
-        return self.folder.joinpath(".venv/stamp").exists()
-
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
@@ -108,7 +104,6 @@ DEBIAN = {"apt_get": "echo called >&2", "dpkg_query": "exit 1", "id": "echo 1000
     [
         ("--help", {}, 0, "./run report"),
         ("reprot", {}, 2, "no such verb: reprot"),
-        ("record", {}, 2, "record wants a name, as in: ./run record h100"),
         ("check", {}, 2, r"./run check Flash2 \(lint, formatting and types: ./run lint\)"),
         ("selfcheck", {}, 2, "selfcheck wants a folder, as in: ./run selfcheck MY_FOLDER"),
         ("test", {"FLASHLAB_TORCH": "yes"}, 2, "FLASHLAB_TORCH is system, or not set"),
@@ -137,7 +132,6 @@ ODD = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
         (["report", *ODD], ["snakemake", *SNAKEMAKE, *ODD]),
         (["report", "ladder", "-n"], ["snakemake", *SNAKEMAKE[:3], "report/ladder.pdf", "-n"]),
         (["record", *ODD], ["record", *ODD]),
-        (["test", *ODD], ["pytest", *ODD]),
         (["clean", *ODD], ["flashlab", "clean", *ODD]),
     ],
 )
@@ -161,10 +155,9 @@ def test_arguments_go_through_unaltered(
             ["-n", "--config", 'again=["it\'s"]', "dataset=local", "author={name: A  B}"],
         ),
         (
-            ["--config", "a=b", "-n", "-C", "c=d", "--config=e=*", "report/lab5.html"],
-            ["-n", "report/lab5.html", "--config", "a=b", "c=d", "e=*"],
+            ["--config", "a=b", "-n", "-C", "c=d", "--config=e=*", "--quick"],
+            ["-n", "--config", "quick=true", "a=b", "c=d", "e=*"],
         ),
-        (["--quick", "--config", "a=b"], ["--config", "quick=true", "a=b"]),
     ],
 )
 def test_again_and_every_config_become_one_config(words: list[str], after: list[str]) -> None:
@@ -186,21 +179,16 @@ def test_a_folder_to_import_is_that_of_where_run_was_called(
     assert [parse_override(word) for word in given] == [*keys]
 
 
-@pytest.mark.parametrize(("clean", "passed"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize(("ruff", "fails"), [("true", ""), ("echo a word; false", ""), ("", "yes")])
 def test_ci_lints_beside_the_tests_and_fails_with_either(
-    checkout: Checkout, clean: bool, passed: bool
+    checkout: Checkout, ruff: str, fails: str
 ) -> None:
     shutil.copytree(ROOT / ".ci", checkout.folder / ".ci")
-    checkout.stub(**{name: f'echo "{name} $*"' for name in ("ruff", "snakefmt", "mypy")})
-    if not clean:
-        checkout.stub(ruff='echo "ruff $*"; false')
-    command = [checkout.folder / ".ci" / "run", "-k", "syntax"]
-    env = checkout.env | ({} if passed else {"TESTS_FAIL": "yes"})
+    checkout.stub(ruff=ruff, snakefmt="", mypy="")
+    command, env = [checkout.folder / ".ci" / "run"], checkout.env | {"TESTS_FAIL": fails}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
-    told = [line for line in done.stdout.splitlines() if not line.startswith("run: ")]
-    assert "pytest" in told
-    assert (done.returncode == 0) == (clean and passed)
-    assert ("ruff check" in told) == (not clean)  # where it has found something
+    assert (done.returncode == 0) == (ruff == "true") and "pytest" in done.stdout
+    assert ("a word" in done.stdout) == ("word" in ruff)
 
 
 def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout) -> None:
@@ -214,35 +202,24 @@ def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout) 
     assert done.stderr.endswith(f"    {BY_HAND} chromium munge\n")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "echo another==1.0 >>'a folder/envs/cpu/requirements.txt'",
-        "rm 'a folder/.venv/bin/python'",
-        "mv 'a folder' elsewhere",
-    ],
-)
-def test_a_second_call_installs_nothing_until_something_changes(
-    checkout: Checkout, change: str
-) -> None:
-    assert checkout.run("test").returncode == 0
-    assert checkout.calls("-m pip")
-    done = checkout.run("test")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert not re.search("-m (pip|venv)", "\n".join(checkout.calls("")))
-    subprocess.run(change, shell=True, cwd=checkout.cwd, check=True)
-    if not checkout.folder.exists():
-        checkout.folder = checkout.cwd / "elsewhere"
-    assert checkout.run("test").returncode == 0
-    assert len(checkout.calls("-m venv")) == 1
-    assert checkout.run("test").stderr == ""
+def test_a_second_call_installs_nothing_until_something_changes(checkout: Checkout) -> None:
+    for change in (
+        *("true", "echo another==1.0 >>'a folder/envs/cpu/requirements.txt'"),
+        *("rm 'a folder/.venv/bin/python'", "mv 'a folder' elsewhere"),
+    ):
+        subprocess.run(change, shell=True, cwd=checkout.cwd, check=True)
+        if not checkout.folder.exists():
+            checkout.folder = checkout.cwd / "elsewhere"
+        assert checkout.run("test").returncode == 0
+        assert len(checkout.calls("-m venv")) == 1, change
+        assert checkout.run("test").stderr == ""
+        assert not re.search("-m (pip|venv)", "\n".join(checkout.calls("")))
 
 
 def test_failed_step_is_named_and_repaired(checkout: Checkout) -> None:
     done = checkout.run("test", PIP_FAILS="requirements.0.txt")
-    assert done.returncode == 1 and "pip: no" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "") and "pip: no" in done.stderr
     assert re.search("run: installing envs/cpu/requirements.txt.* failed", done.stderr)
-    assert not checkout.is_set_up and "pytest" not in done.stdout
     assert checkout.run("test").returncode == 0
 
 
@@ -253,10 +230,8 @@ def test_killed_set_up_repairs_itself(checkout: Checkout) -> None:
     wait_until((checkout.folder / ".venv/bin/python").exists, "the start of a set-up")
     killed.kill()
     killed.wait()
-    assert not checkout.is_set_up
     held.unlink()  # a pip that outlives the call is waited for
     assert checkout.run("test").returncode == 0
-    assert checkout.is_set_up
     assert len(checkout.calls("-m venv")) == 2
     killed.communicate()
 
@@ -347,10 +322,8 @@ def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None
 
 
 def pins(lock: str) -> dict[str, str]:
-    lines = (ROOT / "envs" / lock / "requirements.txt").read_text().splitlines()
-    wanted = [line for line in lines if not line.lstrip().startswith(("#", "-r"))]
-    assert all(re.match(r"[a-z0-9-]+==\S+( ; |$)", line) for line in wanted)
-    return dict(line.split(" ; ")[0].split("==") for line in wanted)
+    text = (ROOT / "envs" / lock / "requirements.txt").read_text()
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, re.MULTILINE))
 
 
 def test_locks_pin_all_direct_dependencies_once_and_the_cpus_no_cuda_library() -> None:
@@ -359,10 +332,8 @@ def test_locks_pin_all_direct_dependencies_once_and_the_cpus_no_cuda_library() -
         assert all(locked.setdefault(*pin) == pin[1] for pin in pins(lock).items())
         text = (ROOT / f"envs/{lock}/requirements.in").read_text()
         assert set(re.findall(r"^[a-z][a-z0-9-]*", text, re.MULTILINE)) <= locked.keys()
-    # Small ones, which numba's simulator needs.
-    needed = {"nvidia-ml-py", "cuda-bindings", "cuda-core", "cuda-pathfinder"}
-    others = pins("cpu").keys() - needed
-    assert not [name for name in others if name.startswith(("nvidia", "cuda", "triton"))]
+    small = {"nvidia-ml-py", "cuda-bindings", "cuda-core", "cuda-pathfinder"}
+    assert not re.search("(^| )(nvidia|cuda|triton)", " ".join(pins("cpu").keys() - small))
 
 
 def test_conda_environment_has_the_pins_of_the_cpu_lock_in_itself() -> None:
