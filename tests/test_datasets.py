@@ -78,6 +78,7 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         *((f"{TIME}.samples", [0.1, 0.0]), (f"{TIME}.samples", [0.1] * 12)),
         *((f"{TIME}.unit", "s"), (f"{TIME}.stopped", "bored")),
         *(("record.metrics.heat", {"unit": "J", "value": 1.0}), ("record.metrics", {})),
+        *(("record.status", "oom"), ("record.protocol", {"name": COUNTERS})),
         ("record.warnings", [{"code": "a_code_that_nothing_gives"}]),
         *(("record.started", value) for value in ("yesterday", "2026-01-02T03:04:05")),
         ("record.ended", "2026-01-02T03:04:04+00:00"),
@@ -86,30 +87,16 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_not_of_its_benchmark_is_refused_by_name(run: Run, path: str, value: Any) -> None:
-    named = "colour" if "colour" in path else r"metrics|benchmark|run|version|warnings|started"
+    named = "colour|metrics|benchmark|run|version|warnings|started"
     with pytest.raises(RecordError, match=f"^here: .*({named})"):
         parse_record(changed(record_of(run).to_json(), path, value), "here")
 
 
-def test_neither_failures_nor_counters_have_times_nor_times_what_those_have(run: Run) -> None:
-    documents = {status: record_of(run, status).to_json() for status in STATUSES}
-    documents["counters"] = counters_of(record_of(run)).to_json()
-    metrics = {name: document["record"]["metrics"] for name, document in documents.items()}
-    for name, document in documents.items():
-        mixed = {"record.metrics": metrics["counters" if name == "ok" else "ok"]}
-        for path, value in (
-            mixed | ({"record.message": None} if not metrics[name] else {})
-        ).items():
-            with pytest.raises(RecordError, match="here"):
-                parse_record(changed(document, path, value), "here")
-
-
 def test_a_record_of_another_version_says_who_reads_it(run: Run) -> None:
     document = record_of(run).to_json()
-    for version, remedy in {1: "FlashLab 0.2.0 is the last", 3: r"update it \(git pull"}.items():
-        stated = f"^here: is a record of version {version}, but this FlashLab reads 2; {remedy}"
-        with pytest.raises(RecordError, match=stated):
-            parse_record(changed(document, "record.version", version), "here")
+    stated = r"^here: is a record of version 3, but this FlashLab reads 2; update it \(git pull"
+    with pytest.raises(RecordError, match=stated):
+        parse_record(changed(document, "record.version", 3), "here")
 
 
 def test_the_record_of_another_run_or_a_changed_one_is_refused(
@@ -128,21 +115,17 @@ def test_the_record_of_another_run_or_a_changed_one_is_refused(
 NONSENSE = (b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"record": {}}')
 
 
-# What is huge comes first: a reader without bounds refuses it at once, and never ends with zeros.
-@pytest.mark.parametrize("content", [*NONSENSE, 2**40, None])
-def test_nonsense_is_refused_and_what_has_no_end(
-    tmp_path: Path, run: Run, content: bytes | int | None
-) -> None:
-    path, why = tmp_path / "r.json", ""
+# What is huge comes first: a reader without bounds fails at once, and never ends with zeros.
+@pytest.mark.parametrize("content", [2**40, None, *NONSENSE])
+def test_nonsense_is_refused_and_what_has_no_end(tmp_path: Path, run: Run, content: Any) -> None:
+    path = tmp_path / "r.json"
     if content is None:
         path.symlink_to("/dev/zero")
-        why = "not a regular file"
-    elif isinstance(content, int):
-        path.touch()
-        os.truncate(path, content)  # takes no room on the disk
-        why = f"has {content} bytes"
     else:
-        path.write_bytes(content)
+        path.write_bytes(b"" if isinstance(content, int) else content)
+    if isinstance(content, int):
+        os.truncate(path, content)  # takes no room on the disk
+    why = {None: "not a regular file", 2**40: f"has {2**40} bytes"}.get(content, "")
     with pytest.raises(RecordError, match=rf"r\.json.*{why}"):
         read_record(path, run)
 
@@ -173,7 +156,6 @@ def test_what_is_frozen_is_read_back_record_by_record(frozen: Frozen, run: Run, 
     folder = frozen(*records, record_of(other, "oom"))
     dataset = read_dataset(folder)
     assert (dataset.name, dataset.device, dataset.dtype) == ("mine", "cpu", "float32")
-    assert dataset.config.keys() == {"baseline", "summary", "experiments"}
     assert dataset.ceilings and dataset.ceilings.is_file()
     found = dataset.held[run, "sampled"]
     assert {entry.process for entry in found} == {0, 1, 2} and len(dataset.entries) == 4
@@ -186,11 +168,9 @@ def test_what_is_frozen_is_read_back_record_by_record(frozen: Frozen, run: Run, 
 def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) -> None:
     before = contents(folder := frozen(record_of(run)))
     frozen(record_of(run))  # which it has
-    on_a_gpu = record_of(replace(run, dtype="float16", device="cuda"))
     for said, records in (
-        ("1 of these runs.*another name", [record_of(run, "oom")]),
         ("1 of these runs.*another name", [record_of(other), record_of(run, "oom")]),
-        ("cpu float32 runs", [on_a_gpu]),
+        ("cpu float32 runs", [record_of(replace(run, dtype="float16", device="cuda"))]),
     ):
         with pytest.raises(DatasetError, match=f"exists already.* {said}"):
             frozen(*records)
@@ -200,15 +180,13 @@ def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) ->
 def test_protocols_and_counters_are_added_once(frozen: Frozen, run: Run, other: Run) -> None:
     records: list[Record] = [record_of(run), record_of(other)]
     frozen(*records)
-    before = contents(frozen(lab5 := record_of(run, protocol={"name": "lab5"})))
+    before = contents(frozen(record_of(run, protocol={"name": "lab5"})))
     counters = [counters_of(records[0]), counters_of(records[1], "error")]
     for _ in range(2):
         folder = frozen(*records, counters=counters)
         assert len(contents(folder)) == len(before) + 1
-    dataset = read_dataset(folder)
-    (entry,) = dataset.held[run, "lab5"]
-    assert read_record(entry.path, run, entry.sha256) == lab5
-    assert (run, COUNTERS) in dataset.held and (other, COUNTERS) not in dataset.held
+    held = read_dataset(folder).held
+    assert {(run, "lab5"), (run, COUNTERS)} <= held.keys() and (other, COUNTERS) not in held
     strange = counters_of(records[1], environment={"device_name": "Other"})
     with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
         frozen(*records, counters=[strange])
@@ -218,8 +196,7 @@ def test_an_anonymous_dataset_names_no_machine_and_no_folder(frozen: Frozen, run
     secret = {"gpu_uuid": "GPU-5a1b", "boot": "b00t", "device_name": "Abacus"}
     record = record_of(run, "error", message="/home/wang/x.py failed", environment=secret)
     experiments = [{"title": {"en": "As in /home/wang/notes.md"}}]
-    folder = frozen(record, anonymous=True, experiments=experiments)
-    files = contents(folder)
+    files = contents(folder := frozen(record, anonymous=True, experiments=experiments))
     text = b"".join(files.values()).decode() + " ".join(files)
     assert "…/x.py failed" in text and "Abacus" in text
     assert not re.search("5a1b|b00t|wang", text)
@@ -249,8 +226,8 @@ def test_a_strangers_dataset_names_no_file_of_the_readers_and_is_read_within_bou
 ) -> None:
     folder = frozen(record_of(run))
     (folder / "zero.json").symlink_to("/dev/zero")
-    with (folder / "huge.json").open("wb") as file:
-        file.truncate(2**40)  # takes no room on the disk
+    (folder / "huge.json").touch()
+    os.truncate(folder / "huge.json", 2**40)
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     if isinstance(given.get("records"), list) and isinstance(given["records"][0], str):
@@ -259,25 +236,23 @@ def test_a_strangers_dataset_names_no_file_of_the_readers_and_is_read_within_bou
     with pytest.raises(DatasetError) as caught:
         read_dataset(folder)
     assert "manifest.json: " in str(caught.value) and said in str(caught.value)
-    path.write_text(json.dumps({**manifest, "config": {"languages": ["en"], "experiments": []}}))
-    assert read_dataset(folder).config["languages"] == ["en"]
 
 
 def test_a_pack_unpacks_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
-    for path in (data / "mine" / "manifest.json", data / "mine" / "ladder" / "records" / "r.json"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{path} 讀\n", encoding="utf-8")
+    path = data / "mine" / "ladder" / "records" / "r.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("讀\n", encoding="utf-8")
     packed = pack(data, "mine")
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path / "clone")
         assert {(member.uid, member.uname) for member in archive} == {(0, "root")}
     assert contents(tmp_path / "clone" / "data" / "mine") == contents(data / "mine")
-    before = packed.read_bytes()
+    before = contents(data)
     monkeypatch.setattr(freezing, "MOST_BYTES", 100)
     with pytest.raises(DatasetError, match=r"mine is not packed: it would take 0\.0 MiB"):
         pack(data, "mine")
-    assert {p.name: p.read_bytes() for p in data.iterdir() if p.is_file()} == {packed.name: before}
+    assert contents(data) == before
 
 
 STARTED = "2026-01-02T03:04:05+00:00"

@@ -75,7 +75,6 @@ def test_inputs_are_separate_where_taken_and_packed_by_the_course(tmp_path: Path
     flash2, packed = found["Flash2"], found["Flash2Packed"]
     assert packed.form(ATTENTION, "sampled") == "packed"
     assert (packed.digest, packed.path) == (flash2.digest, flash2.path)
-    assert "SdpaCudnnPacked" not in found
     assert "Flash2Packed" not in implementations.implementations_of(find_benchmark("training"))
 
 
@@ -96,12 +95,11 @@ def test_what_a_kernel_lacks_is_named(tmp_path: Path, line: str, instead: str, s
 
 @pytest.mark.parametrize("source", [b"def (", b"\xff\xfe\xff", b"NAME = '\x00'\n"])
 def test_a_broken_file_hinders_no_other(tmp_path: Path, source: bytes) -> None:
-    read(tmp_path, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
-    broken = tmp_path / "mine.py"
-    broken.write_bytes(source)
+    other = read(tmp_path, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
+    (tmp_path / "mine.py").write_bytes(source)
     found = implementations.find_implementations(tmp_path)
-    assert list(found) == ["Other"] and found["Other"].path == tmp_path / "other.py"
-    with pytest.raises(ImplementationError, match=f"{broken}.*; so there is no .* Mine$"):
+    assert {**found} == {"Other": other}
+    with pytest.raises(ImplementationError, match=r"/mine\.py.*; so there is no .* Mine$"):
         found["Mine"]
 
 
@@ -154,7 +152,6 @@ def test_what_a_kernel_imports_or_compiles_moves_its_digest(kernels: Path, name:
 
 def test_what_the_digest_is_taken_over_is_what_python_imports(kernels: Path) -> None:
     """Of the files beside it, each time anew."""
-    assert load_kernel(kernels / "mine.py").attention("qkv", True) == "qkv"
     other = kernels.with_name("others")
     shutil.copytree(kernels, other)
     other.joinpath("lib/sizes.py").write_text("ROWS = 128\n")
@@ -221,7 +218,8 @@ def test_the_digest_is_the_same_on_every_version_of_python() -> None:
         *(('"""A module."""', '"""Another."""', False), ('    """Attention."""\n', "", False)),
         *(("1e-3", "0.001", False), ('"d"', "'d'", False)),
         *(("1e-3", "2e-3", True), ("num_warps=8", "num_warps=4", True)),
-        *(("causal=False", "causal=0", True), ("/, *rest", "*rest", True)),
+        *(("causal=False", "causal=0", True), ("causal=False", "causal='False'", True)),
+        *(("1e-3", "'1e-3'", True), ("/, *rest", "*rest", True)),
         *(("scale=None", "scale", True), ("is not None", "is None", True)),
         *(('"% of "', '"% off "', True), ("{q!r:>{d}}", "{q!s:>{d}}", True), ("m.pi", "m.e", True)),
         *(("q, *kv = qkv", "*q, kv = qkv", True), ("return [", "yield [", True)),
@@ -232,11 +230,6 @@ def test_the_digest_moves_with_the_meaning_alone(old: str, new: str, moves: bool
     edited = SOURCE.replace(old, new)
     assert edited != SOURCE
     assert (tree_digest(edited) != tree_digest(SOURCE)) == moves
-
-
-def test_text_is_not_taken_for_the_name_that_it_spells() -> None:
-    values = ("True", "'True'", "b'True'", "1", "1.0")
-    assert len({tree_digest(f"x = {value}") for value in values}) == 5
 
 
 # What gives a record another name, and what does not
@@ -270,7 +263,6 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Named:
         {"kernel": KERNEL.replace("...", "return qkv")},
         *({"torch": "2.1"}, {"flash-attn": "2.9"}, {"gpu": "H100"}),
         {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
-        {"protocol": {**PROTOCOL, "name": "lab5"}},
         {"run": replace(RUN, dtype="bfloat16")},
         {"run": attention_run("Mine", replace(SHAPE, causal=True), "float16", "cuda")},
         # The same kernel given q, k and v in another form is another measurement.
@@ -298,22 +290,20 @@ def test_what_decides_no_number_is_out(named: Named, change: dict[str, Any]) -> 
 
 
 def test_ceilings_are_of_a_device_and_a_pytorch(named: Named) -> None:
-    def name(device: str, **change: Any) -> str:
+    def name(**change: str) -> str:
         named(**change)
-        return identity.ceilings_name(device, machine.device_name(device))
+        return identity.ceilings_name("cuda", machine.device_name("cuda"))
 
-    assert len({name("cuda"), name("cuda", torch="2.1"), name("cuda", gpu="H100")}) == 3
-    assert name("cuda") == name("cuda", driver="580.0")
-    assert name("cpu") == name("cpu", driver="1", gpu="T4")
+    assert len({name(), name(torch="2.1"), name(gpu="H100")}) == 3
+    assert name() == name(driver="580.0")
 
 
 def test_code_that_measures_counts_and_a_release_does_not(named: Named, monkeypatch: Any) -> None:
-    """The version's number is in no file that a measuring process imports."""
     before, digest = named(), identity._tree_digest
     monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
     edited = Path()
     monkeypatch.setattr(identity, "_tree_digest", lambda p: "" if p == edited else digest(p))
-    for name in ("measuring/protocols", "statistics", "benchmarks/attention/gate", "version"):
+    for name in ("statistics", "benchmarks/attention/gate", "version"):
         edited = PACKAGE / f"{name}.py"
         assert (named() == before) == (name == "version"), name
     measuring = [*identity.MEASURING_PROCESS, *(b.measure for b in BENCHMARKS.values())]

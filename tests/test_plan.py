@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,7 +56,6 @@ def timed(plan: Plan) -> dict[str, int]:
 
 
 def test_the_default_configuration_is_the_labs_list(config: Config) -> None:
-    """On CUDA; on a CPU 32 runs, each in three processes, and of each end's counters."""
     on_cpu = planned(config)
     runs = {*runs_of(experiments_of({**on_cpu.config}, ATTENTION, ("float16", "cuda")))}
     expected = {Shape(16, n, 32, 2048, c) for n in (128, 256, 512, 1024) for c in (False, True)}
@@ -63,19 +63,16 @@ def test_the_default_configuration_is_the_labs_list(config: Config) -> None:
     expected |= {Shape(32, 512, h, 2048, True) for h in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, 32, e, True) for e in (512, 1024, 2048, 4096)}
     assert {Shape.of(run) for run in runs} == expected
-    assert (len(expected), len(runs)) == (17, 34)
     assert (len(timed(on_cpu)), len(on_cpu.counters)) == (3 * 32, 20)
     assert all(("-process2-" in name) == (number == 2) for name, number in timed(on_cpu).items())
-    assert {*on_cpu.records} == on_cpu.orders.keys()
 
 
 def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
     preview, whole = planned(config, quick=True), planned(config)
     assert preview.orders.keys() < whole.orders.keys() and not preview.counters
     assert {*timed(preview).values()} == {0}
-    for name in preview.experiments.keys() - {"summary"}:
-        view = preview.view(EXPERIMENTS)[name]
-        assert len({run[view["sweep"]] for run in view["runs"]}) == 2
+    view = preview.view(EXPERIMENTS)["seq_len"]
+    assert len({run["seq_len"] for run in view["runs"]}) == 2
     with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
         check_freezable(planned(config, quick=True, name="mine"))
 
@@ -83,7 +80,6 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"num_heads": 2, "head_dim": [16, 32]}, [(64, 2, 32), (64, 2, 64)]),
         ({"emb_dim": [32, 64], "head_dim": [16, 32]}, [(64, 2, 32), (64, 2, 64)]),
         ({"seq_len": [64, 8], "num_heads": 1, "head_dim": [16, 32]}, [(64, 1, 16), (8, 1, 32)]),
     ],
@@ -110,21 +106,15 @@ def with_first(**keys: Any) -> Config:
 
 CHANGES: dict[str, tuple[Config, str]] = {
     "more time": ({"measure": {"timeout_s": 600}}, "config"),
-    "the author": ({"author": {"name": "x"}}, "config"),
     "processes on GPUs": ({"replicates": {"cuda": 9, "cpu": 3}}, ""),
-    "processes": ({"replicates": 2}, "records"),
     "one process": ({"replicates": 1}, "records"),
     "measured again": ({"again": "all"}, ""),
     "the baseline": ({"baseline": "Flash2"}, "config experiments"),
     "a language": ({"languages": ["en"]}, "config languages"),
     "a title": (with_first(title={"zh_TW": "x", "en": "y"}), "config titles"),
     "figures": (with_first(figures=["rate"]), "config figures"),
-    "the order of implementations": (
-        *(with_first(implementations=["Flash2", "Pytorch"]), "config experiments figures"),
-    ),
-    "an experiment less": (
-        *({"experiments": [*SWEEPS[:-1]]}, "config experiments figures records titles"),
-    ),
+    "the order": (with_first(implementations=["Flash2", "Pytorch"]), "config experiments figures"),
+    "one less": ({"experiments": [*SWEEPS[:-1]]}, "config experiments figures records titles"),
 }
 
 
@@ -134,8 +124,8 @@ def test_a_change_reaches_the_files_of_the_plan_that_it_touches_and_no_records_n
 ) -> None:
     change, files = CHANGES[what]
     before, after = planned(config), planned(config, **change)
-    one, other = before.views, after.views
-    differing = {name for name in one.keys() | other if one.get(name) != other.get(name)}
+    names = before.views.keys() | after.views
+    differing = {name for name in names if before.views.get(name) != after.views.get(name)}
     assert differing == {f"results/local/plan/{name}.json" for name in files.split()}
     assert after.orders.keys() <= before.orders.keys()
 
@@ -144,13 +134,11 @@ def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_al
     config: Config,
 ) -> None:
     ceilings = Path(str(planned(config).ceilings))
-    ceilings.parent.mkdir(parents=True)
-    ceilings.write_text("{}")
+    write_json(ceilings, {})
     assert ceilings.as_posix() not in planned(config).redo
     write_digests(ceilings)
     ceilings.write_text("[]")
     assert planned(config).redo[ceilings.as_posix()] == CHANGED
-    assert ceilings.as_posix() in planned(config, again="all").redo
 
 
 # Which counters are read: where, of which runs, and what is kept of that decision
@@ -212,9 +200,9 @@ RUNS = [
 
 def in_processes(count: int, folder: Path = Path()) -> Planned:
     """The runs, each in so many processes."""
-    paths = {run: [folder / f"{run.slug}-{i}.json" for i in range(count)] for run in RUNS}
+    numbers = range(count)
     return Planned(
-        {r: [Entry(r, {}, path, None, i) for i, path in enumerate(paths[r])] for r in RUNS}
+        {r: [Entry(r, {}, folder / f"{r.slug}-{i}.json", None, i) for i in numbers] for r in RUNS}
     )
 
 
@@ -229,10 +217,7 @@ def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_n
     assert processes == sorted(processes), "the first processes of all runs come first"
     assert len({block[0].run.implementation for block in blocks}) > 1
     backwards = blocks_of(Planned(dict(reversed(there.processes.items()))))
-    paths, again = (
-        {tuple(e.path for e in block) for block in each} for each in (blocks, backwards)
-    )
-    assert paths == again, "the order is the same whatever the order of the plan"
+    assert sorted(blocks, key=str) == sorted(backwards, key=str), "whatever the plan's order"
 
 
 @pytest.mark.parametrize("cards", [2, 3])
@@ -263,9 +248,9 @@ def test_what_was_measured_apart_is_redone(tmp_path: Path, apart: dict[str, Any]
 @pytest.mark.parametrize(("minutes", "measured_again"), [(1, 0), (9, len(NAMES))])
 def test_a_young_block_is_completed(tmp_path: Path, minutes: int, measured_again: int) -> None:
     plan = in_processes(1, tmp_path)
-    begun = plan.processes[RUNS[0]][0]
+    begun, *_ = plan.entries
     started = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
-    write_record(begun.path, replace(record_of(begun.run), started=started))
+    write_record(begun.path, record_of(begun.run, started=started))
     assert len(broken_blocks(blocks_of(plan))) == measured_again
 
 
@@ -286,11 +271,10 @@ def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path
         return plan_recorded([asked], "sampled", dataset, imported=imported)
 
     assert recorded(one, one, of=entries[:1]).processes == {one: entries[:1]}
-    for of, imported, said in ((entries[:1], True, "the 2 runs"), (entries, False, "its records")):
-        with pytest.raises(DatasetError, match=f"lacks 1 of {said}") as caught:
-            recorded(one, other, of=of, imported=imported)
-        lacking, there = (str(other), str(one)) if imported else ("gone.json", "there.json")
-        assert lacking in str(caught.value) and there not in str(caught.value)
+    with pytest.raises(DatasetError, match=f"lacks 1 of the 2 runs .*\n  {re.escape(str(other))}"):
+        recorded(one, other, of=entries[:1])
+    with pytest.raises(DatasetError, match=r"lacks 1 of its records:\n  .*gone\.json"):
+        recorded(one, other, of=entries, imported=False)
 
 
 def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_implementations(
