@@ -163,7 +163,6 @@ PAIRS: Mapping[str, tuple[tuple[Run, Run], int, dict[str, Any]]] = {
     "two cards": ((blocks(1, 1.0, boot="another"), PYTORCH), 0, {}),
     "an older dataset, without ends": (([{**p, "ended": None} for p in BESIDE], PYTORCH), 0, {}),
     "an import": (([{**p, **IMPORTED} for p in BESIDE], PYTORCH), 0, {}),
-    "a single process": ((BESIDE[:1], PYTORCH), 0, {}),
     "one pair alone": (([BESIDE[0], *LATER[1:]], PYTORCH), 0, {}),
     "two pairs at four settings": ((BESIDE[:2], PYTORCH[:2]), 2, {}),
     "one more of each, added later, and one of one alone": (
@@ -217,19 +216,13 @@ def test_each_process_is_in_one_pair_at_most_on_one_card_and_within_reach(
     assert len(pair_up(others, ones)) == len(found)
 
 
-@pytest.mark.parametrize(
-    ("ones", "others", "pairs"),
-    [
-        ((0, 2, 4), (1, 3, 5), [(0, 0), (1, 1), (2, 2)]),
-        ((0, 30), (31,), [(1, 0)]),
-        ((0, 9), (8, 17), [(0, 0), (1, 1)]),  # nearest first would leave the last two alone
-    ],
-)
-def test_as_many_as_can_be_and_the_nearest_in_time_are_pairs(
-    ones: Sequence[float], others: Sequence[float], pairs: list[tuple[int, int]]
-) -> None:
-    both = [[Place("card", minute(m), minute(m + 0.9)) for m in side] for side in (ones, others)]
-    assert pair_up(*both) == pairs
+def test_as_many_as_can_be_and_the_nearest_in_time_are_pairs() -> None:
+    def pairs(*sides: Sequence[float]) -> list[tuple[int, int]]:
+        return pair_up(*([Place("card", minute(m), minute(m + 0.9)) for m in s] for s in sides))
+
+    assert pairs((0, 2, 4), (1, 3, 5)) == [(0, 0), (1, 1), (2, 2)]
+    assert pairs((0, 30), (31,)) == [(1, 0)]
+    assert pairs((0, 9), (8, 17)) == [(0, 0), (1, 1)]  # nearest first leaves the last two alone
 
 
 # What casts doubt: the row carries the code, and no other row does
@@ -270,7 +263,6 @@ BOTH = [TEN, at(THREE, "GPU-1")]
 DOUBTS: Mapping[str, tuple[dict[str, Any], str | Doubts, str | Doubts]] = {
     "a slower second half of the calls": (halves(1.7), {256: HALVES_DIFFER}, {256: HALVES_DIFFER}),
     "not by that of another pass": (halves(1.7, "backward"), {}, {}),
-    "not by steady calls": (halves(1.0), {}, {}),
     "a drift that the record has": (halves(1.7, warnings=[DRIFT]), {256: "drift"}, {256: "drift"}),
     "a size off the line": ({"Pytorch": GROWS, "Flash2": (1, 4, 32, 64)}, {512: DIPS}, {512: DIPS}),
     "not by one after which it stays so": ({"Pytorch": GROWS, "Flash2": (1, 4, 32, 120)}, {}, {}),
@@ -278,7 +270,6 @@ DOUBTS: Mapping[str, tuple[dict[str, Any], str | Doubts, str | Doubts]] = {
     "not by a form that is not known": (two(given_as(None), given_as("packed")), {}, {}),
     "not under an hour between them": (two(TEN, at(59.98, "GPU-1")), {}, {}),
     "an hour between them": (two(TEN, at(60, "GPU-1")), SITTINGS_DIFFER, {}),
-    "two GPUs": (two(TEN, at(0, "GPU-2")), CARDS_DIFFER, {}),
     "two GPUs before two sittings": (two(TEN, at(NOON, "GPU-2")), CARDS_DIFFER, {}),
     "two boots": (two(at(0, boot="a"), at(0, boot="b")), SITTINGS_DIFFER, {}),
     "no break": (at_times(0, 50, 100, 150), {}, {}),

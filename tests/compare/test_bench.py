@@ -205,21 +205,20 @@ def test_a_file_saved_while_it_is_measured_is_refused(tmp_path: Path, monkeypatc
         measured.imported()
 
 
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
-        ("Flsh2", "did you mean Flash2"),
-        ("no/such.py", "there is no file no/such.py"),
-        ("HEAD:no_such.py", "there is no file no_such.py at HEAD"),
-        ("no-such:flash2.py", "git: Not a valid object name no-such"),
-        ("Flash2 --shape N0", "the form is"),
-        # Refused before anything is measured.
-        ("Flash2 --json no/said.json", "argument --json: the folder no does not exist"),
-    ],
-)
-def test_a_mistake_is_one_message(order: str, said: str, capsys: Any, monkeypatch: Any) -> None:
+MISTAKES = {
+    "Flsh2": "did you mean Flash2",
+    "no/such.py": "there is no file no/such.py",
+    "HEAD:no_such.py": "there is no file no_such.py at HEAD",
+    "no-such:flash2.py": "git: Not a valid object name no-such",
+    "Flash2 --shape N0": "the form is",
+    "Flash2 --json no/said.json": "argument --json: the folder no does not exist",
+}
+
+
+@pytest.mark.parametrize("order", MISTAKES)
+def test_a_mistake_is_one_message(order: str, capsys: Any, monkeypatch: Any) -> None:
+    """Before anything is measured."""
     monkeypatch.setattr(supervise, "start_server", lambda pid: None)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match="2"):
         sys.exit(main(["bench", *order.split()]))
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert MISTAKES[order] in capsys.readouterr().err.splitlines()[-1]

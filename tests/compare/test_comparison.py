@@ -73,7 +73,6 @@ def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
 
 def test_the_fastest_is_told_where_both_sides_decide_on_one(tmp_path: Path) -> None:
     def of_three(seed: int, *milliseconds: float) -> Recording:
-        """Three implementations at one setting, whose forward passes take this many ms."""
         names = zip(("Flash2", "Flash4", "Pytorch"), milliseconds, strict=True)
         found: Recording = {}
         for n, (name, ms) in enumerate(names, start=seed):

@@ -121,14 +121,12 @@ HEAVIER = {**row("Flash2", "peak_memory", at(8192), 1 / 1.2, 0.0), "reference_me
 GAIN = [*NAIVE, *runs("Flash2", {128: 1.12, 1024: 1.0, 4096: 1.05})]
 LOST = [{"implementation": "Lost", "shape": f"B{size}"} for size in (1, 2, 3, 4)]
 
-MINE, GONE = ended(512, "incorrect", "ok", "Mine"), ended(512, "ok", "error", "Lost")
-FITS = ended(16384, "oom", "ok")
+FITS, GONE = ended(16384, "oom", "ok"), ended(512, "ok", "error", "Lost")
 SINGLE = [{**each, "processes": "1 1"} for each in FUSED]
 DIFFERING = differing("device_name", "memory_clock", "cuda")
 CASES: Mapping[str, tuple[Sequence[Row], Mapping[str, Any], str]] = {
     "groups": ([*NAIVE, *FUSED], {}, "above all for the naive implementation: in total Pytorch ru"),
     "how many": ([*NAIVE, *FUSED], {}, "Of 10 comparisons 6 show New faster and none slower."),
-    "places": ([*NAIVE, *FUSED], {}, "; at N = 1024 and N ≥ 4096 not one setting shows a differen"),
     "a gain of the fused": (gains(1.1, 1.3), {}, "faster above all for the fused implementations"),
     "gains that overlap": (gains(1.11, 1.1), {}, "In total, and on average over the sizes, the na"),
     "equally fast": (one(1.0), SAME, "equally fast: all 1 comparisons are within 5%."),
@@ -138,18 +136,15 @@ CASES: Mapping[str, tuple[Sequence[Row], Mapping[str, Any], str]] = {
     "passes": ([*MASKED, HEAVIER], SAME, "times the speed at 2 of 6 settings: B16 N1024 H32 E2048"),
     "memory": ([*MASKED, HEAVIER], SAME, "Flash2's peak memory is 1.20 times that with Old at 1 o"),
     "near the bandwidth": (GAIN, ceilings(1.3, 1.05), "near the ratio of the bandwidths, the fuse"),
-    "near the products": (GAIN, ceilings(1.05, 1.3), "near the ratio of the matrix products"),
     "near both ceilings": (GAIN, ceilings(1.3, 1.31), "-near"),
     "what fits on one card": (FUSED, FITS, "enough for Pytorch at N = 16384, for which Old has to"),
     "told once": (FUSED, FITS, "-out of memory"),
     "what does not fit": (FUSED, {**SAME, **FITS}, "On Old alone Pytorch has no result at B16 N16"),
-    "a result of the new side": (FUSED, {**SAME, **MINE}, "On Old alone Mine has no result at B16"),
     "a result of the old side": (FUSED, {**SAME, **GONE}, "On New Lost has no result any more at"),
     "another choice": (THREE, choice(0.8), "The choice changes at 1 of the 1 settings"),
     "the same choice": (THREE, choice(1.2), "The choice does not change: where both decide which"),
     "no choice": (THREE, choice(1.0), "At no setting do both decide which one is the fastest."),
     "what differs": (FUSED, DIFFERING, "device itself, different: memory clock. The kernel code o"),
-    "whose code": (FUSED, DIFFERING, "(A, B, C and 2 more), so that a gain of a few percent may b"),
     "single processes": (SINGLE, SAME, "by an assumed 3% no difference below about 14% is decided"),
     "what one side has": (FUSED, {"only": [LOST, []]}, "4 runs that only Old has are not compared"),
 }
