@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
-from planted.classes import MEMORY, Handed, lab
+from grading.conftest import MEMORY, Handed, recorded
 from planted.course import memory_of
 
 from flashlab.benchmarks.attention import costs
@@ -57,7 +57,7 @@ def run_of(own: Handed, name: str) -> Run:
 @cache
 def usual(named: str) -> Handed:
     """The lab's runs as a GPU usually has them: the roofline with usual efficiencies."""
-    device, own = find_device(named), lab()
+    device, own = find_device(named), copy.deepcopy(recorded())
     for file in own.documents:
         run = implementation, shape = run_of(own, file)
         peak = (0.55 if implementation == FLASH2 else 0.35) * device.peak_tflops["float16"] * 1e12
@@ -138,15 +138,15 @@ def causal_of_full(own: Handed) -> Handed:
 
 
 CHEATS: dict[str, Callable[[Handed, Class, str, random.Random], Handed]] = {
-    "an exact copy": lambda own, others, source, c: others[source].jittered(0, c),
-    "a copy, all times × 0.97": lambda own, others, source, c: others[source].jittered(0, c, 0.97),
-    "each changed by up to 0.01%": lambda own, others, source, c: others[source].jittered(1e-4, c),
+    "an exact copy": lambda own, others, source, c: others[source].jittered(0),
+    "a copy, all times × 0.97": lambda own, others, source, c: others[source].jittered(0, 0.97),
+    "each changed by up to 0.01%": lambda own, others, source, c: others[source].jittered(1e-4),
     "means of two others": lambda own, others, _, c: mean_of(others, 2, c),
     "means of three others": lambda own, others, _, c: mean_of(others, 3, c),
     "one run 2.2 times faster": lambda own, others, _, c: one_scaled(own, 1 / 2.2, c),
     "one run 2.2 times slower": lambda own, others, _, c: one_scaled(own, 2.2, c),
     "causal runs: full × 0.57": lambda own, *_: causal_of_full(own),
-    "all times × 0.4": lambda own, others, _, c: own.jittered(0, c, 0.4),
+    "all times × 0.4": lambda own, others, _, c: own.jittered(0, 0.4),
 }
 """What eve hands in, by her own measurements, the class, and the one whom she copies."""
 

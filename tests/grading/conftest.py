@@ -6,18 +6,20 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
 import pytest
-from planted.course import row_of, write_rows
+from planted.course import RUNS_CSV_COLUMNS, row_of, write_rows
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.assigning import Line
+from flashlab.lab5.results import result_of
+from flashlab.lab5.words import said_in_cells
 from flashlab.plan.datasets import read_dataset
 from flashlab.runs import Run
 from flashlab_grading import submissions
@@ -57,6 +59,9 @@ class Handed:
 
     def document(self, text: str) -> Document:
         return self.documents[self.file(text)]
+
+    def seconds(self, text: str, passed: str) -> float:
+        return float(self.document(text)[passed][TIME])
 
     def rescale(self, text: str, factor: float, names: Iterable[str] = PASSES) -> None:
         """Make passes take `factor` times as long, and let everything follow from that."""
@@ -129,6 +134,17 @@ class Handed:
             write_rows(folder, [*self.rows.values()])
         return folder
 
+    def submission(self, name: str) -> Submission:
+        """What grading reads of declared files, without writing them: for `perf`."""
+        results = []
+        for file, document in self.documents.items():
+            said = said_in_cells(dict(zip(RUNS_CSV_COLUMNS, (self.rows or {})[file], strict=True)))
+            del said["file"]
+            read = result_of({k: document[k] for k in document if k != "record"}, file, file, "")
+            assert read is not None
+            results.append(replace(read, said=said))
+        return Submission(name, tuple(results), results[0].said.get("device"))
+
 
 def later(change: Callable[..., Any]) -> Callable[..., Callable[[Handed], Any]]:
     """A function that changes a submission, as one of its other arguments that gives a change."""
@@ -158,7 +174,8 @@ def digits(count: int, **which: str) -> Callable[[Handed], Handed]:
 
 
 @cache
-def _recorded() -> Handed:
+def recorded() -> Handed:
+    """The lab's 36 runs of an H200 by the course's protocol, declared."""
     found: dict[str, tuple[Run, Document]] = {}
     for entry in read_dataset(H200).entries:
         if entry.protocol["name"] == "lab5":
@@ -172,8 +189,7 @@ def _recorded() -> Handed:
 
 @pytest.fixture
 def sound() -> Handed:
-    """The lab's 36 runs of an H200 by the course's protocol, declared."""
-    return copy.deepcopy(_recorded())
+    return copy.deepcopy(recorded())
 
 
 _published = cache(published_times)
