@@ -63,7 +63,7 @@ COLOURS = (
     *("#AB1700", "#0061E0", "#D0CAEA", "#AD6771", "#07ACFC", "#DC7242", "#D8B530", "#4B005F"),
     "#383D34",
 )
-"""Apart in lightness too: in greyscale, and under the common colour-vision deficiencies."""
+"""Apart in lightness too, so in greyscale, and of enough contrast."""
 
 MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*", "p")
 DASHES: tuple[Any, ...] = ("-", (0, (3, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
