@@ -17,8 +17,9 @@ import pytest
 import torch
 
 from flashlab.benchmarks.implementations import KERNELS
-from flashlab.benchmarks.training import busy, costs, gate
-from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
+from flashlab.benchmarks.training import busy, gate
+from flashlab.benchmarks.training.configuration import HyperParamError, read_hyper_param
+from flashlab.benchmarks.training.declaration import flops, parameter_count
 from flashlab.benchmarks.training.model import GPT, GPTConfig
 from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.kernel import load_kernel
@@ -45,9 +46,9 @@ def test_parameters_and_flops_are_those_that_nanogpt_publishes() -> None:
     with torch.device("meta"):
         model = GPT(GPTConfig(12, 12, 768, 1024, 65), gate.reference_attention)
     without_positions = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
-    assert without_positions == costs.parameter_count(SEED_SIZES) == 85_003_776
+    assert without_positions == parameter_count(SEED_SIZES) == 85_003_776
     tokens = 6 * 1024 * 5
-    assert costs.flops(SEED_SIZES) == tokens * (6 * 85_003_776 + 12 * 12 * 768 * 1024)
+    assert flops(SEED_SIZES) == tokens * (6 * 85_003_776 + 12 * 12 * 768 * 1024)
 
 
 def gradient_errors(attention: gate.Attention) -> list[float]:

@@ -8,8 +8,7 @@ from typing import Any
 from planted.records import plain_record, samples_around
 from planted.results import PlantedReport
 
-from flashlab.benchmarks.ladder.costs import flops
-from flashlab.benchmarks.ladder.declaration import LADDER
+from flashlab.benchmarks.ladder.declaration import LADDER, flops
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 

@@ -39,10 +39,10 @@ from flashlab.analysis.experiment import (
     operations_of,
     run_keys,
 )
-from flashlab.analysis.launched import kernels_cell
 from flashlab.analysis.ratios import rounded
 from flashlab.analysis.replication import agreed_value
 from flashlab.anonymity import anonymous
+from flashlab.benchmarks.counters import kernels_cell
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, json_text, open_atomically, read_json
@@ -223,7 +223,7 @@ def _told(found: object) -> str | None:
 
 
 def _kernels_cell(record: Record, counted: Record | None) -> str | None:
-    """The kernels that were counted of a run (`flashlab.analysis.launched`)."""
+    """The kernels that were counted of a run (`flashlab.benchmarks.counters`)."""
     if counted is None or not counted.details or not _tells_of(counted, record):
         return None
     return _told(kernels_cell(counted.details))

@@ -18,7 +18,7 @@ import pandas as pd
 
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, PREVIOUS
 from flashlab.analysis.frames import Dataset
-from flashlab.benchmarks.ladder.costs import flops
+from flashlab.benchmarks.ladder.declaration import flops
 from flashlab.devices import find_device
 from flashlab.statistics import MARGIN
 from flashlab.story.observation import Observation

@@ -1,13 +1,15 @@
-"""The kernel ladder as declared: its cases, its metrics, and its counters.
+"""The kernel ladder as declared: its cases, its metrics with their costs, and its counters.
 
 An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim throughout.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from flashlab.benchmarks.counters import counters_of
 from flashlab.benchmarks.ladder.cases import CASES, Sizes, case_of
-from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.model import Benchmark, Derived, Metric, Parameter, Quantity, texts
 
 # Parameters
@@ -15,8 +17,6 @@ from flashlab.benchmarks.model import Benchmark, Derived, Metric, Parameter, Qua
 BATCH_SIZE = Parameter("batch_size", "B", texts("批次大小", "batch size"))
 SEQ_LEN = Parameter("seq_len", "N", texts("序列長度", "sequence length"))
 HEAD_DIM = Parameter("head_dim", "d", texts("單頭維度", "head dimension"))
-
-
 CASE = Parameter(
     "case",
     "t",
@@ -28,11 +28,17 @@ CASE = Parameter(
 
 # Quantities
 
+
+def flops(parameters: Mapping[str, Any]) -> float:
+    """4·B·N²·d: the products q·kᵀ and p·v, a multiplication and an addition each."""
+    batch_size, seq_len, head_dim = (float(parameters[name]) for name in Sizes._fields)
+    return 4 * batch_size * seq_len**2 * head_dim
+
+
 TIME = Quantity("time", "ms", "lower")
 HOST_TIME = Quantity("host_time", "ms", "lower")
 RATE = Quantity("rate", "TFLOP/s", "higher")
 PART = Quantity("part", "ms", "lower")
-
 
 PARTS = (
     *("start", "compilation", "buffers", "file_in", "copy_in", "kernel", "copy_out", "overlapped"),

@@ -5,7 +5,9 @@ L n_layer, H n_head, E n_embd, T block_size, B batch_size, A gradient_accumulati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flashlab.benchmarks.model import (
     Benchmark,
@@ -17,8 +19,7 @@ from flashlab.benchmarks.model import (
     Quantity,
     texts,
 )
-from flashlab.benchmarks.training import costs
-from flashlab.benchmarks.training.hyper_param import read_hyper_param
+from flashlab.benchmarks.training.corpus import VOCABULARY
 
 if TYPE_CHECKING:
     from flashlab.benchmarks.settings import Keys
@@ -55,24 +56,56 @@ MEMORY = Quantity(
     "memory", "MiB", "lower", texts("記憶體", "Memory"), exact=True, logarithmic=False
 )
 
+# The costs of an iteration
+
+
+def parameter_count(sizes: Parameters) -> int:
+    """Parameters of the model, without biases and without the position embedding."""
+    L, E = sizes["n_layer"], sizes["n_embd"]
+    block = 12 * E**2 + 2 * E  # attention 4 E², MLP 8 E², two layer norms
+    return int(len(VOCABULARY) * E + L * block + E)
+
+
+def tokens(sizes: Parameters) -> int:
+    """Tokens of an iteration, over all of its micro-batches."""
+    count: int = sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"]
+    return count
+
+
+def flops(sizes: Parameters) -> float:
+    """Model FLOPs of an iteration: those of PaLM (Chowdhery et al. 2022, appendix B).
+
+    As nanoGPT's ``estimate_mfu`` counts them: for each token 6 N for the matrix products of the
+    parameters, forward and backward, and 12 L E T for those of attention, of which the causal mask
+    spares none here. N leaves out the position embedding.
+    """
+    attention = 12 * sizes["n_layer"] * sizes["n_embd"] * sizes["block_size"]
+    return float((6 * parameter_count(sizes) + attention) * tokens(sizes))
+
 
 def _size(parameters: Parameters) -> list[dict[str, str]]:
     """The model's size as nanoGPT states it, and the tokens of an iteration."""
-    millions = f"{costs.parameter_count(parameters) / 1e6:#.3g} M"
-    tokens = f"{costs.tokens(parameters):,}"
+    millions = f"{parameter_count(parameters) / 1e6:#.3g} M"
+    count = f"{tokens(parameters):,}"
     return [
         {"zh_TW": f"參數量 {millions}", "en": f"{millions} parameters"},
-        {"zh_TW": f"每次迭代 {tokens} 個 token", "en": f"{tokens} tokens per iteration"},
+        {"zh_TW": f"每次迭代 {count} 個 token", "en": f"{count} tokens per iteration"},
     ]
 
 
-# The protocol
+# The settings, for which alone Pydantic is imported
 
 
 def _protocol() -> type[Keys]:
-    from flashlab.benchmarks.training.protocol import Training
+    from flashlab.benchmarks.training.configuration import Training
 
     return Training
+
+
+def _settings_file(path: Path, experiments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    from flashlab.benchmarks.training.configuration import read_hyper_param
+
+    return read_hyper_param(path, experiments)
 
 
 TRAINING = Benchmark(
@@ -80,20 +113,18 @@ TRAINING = Benchmark(
     report="training",
     parameters=(*(N_LAYER, N_HEAD, N_EMBD, BLOCK_SIZE, BATCH_SIZE, ACCUMULATION), *(COMPILE, SEED)),
     metrics=(
-        Metric(
-            "iteration_time", TIME, texts("每次迭代的時間", "time per iteration"), work=costs.flops
-        ),
+        Metric("iteration_time", TIME, texts("每次迭代的時間", "time per iteration"), work=flops),
         Metric(
             "token_rate",
             TOKENS,
             texts("每秒的 token 數", "tokens per second"),
-            derived=Derived(("iteration_time",), lambda sizes, ms: costs.tokens(sizes) / ms),
+            derived=Derived(("iteration_time",), lambda sizes, ms: tokens(sizes) / ms),
         ),
         Metric(
             "model_rate",
             RATE,
             texts("模型運算速率", "model rate"),
-            derived=Derived(("iteration_time",), lambda sizes, ms: costs.flops(sizes) / 1e9 / ms),
+            derived=Derived(("iteration_time",), lambda sizes, ms: flops(sizes) / 1e9 / ms),
         ),
         Metric(
             "first_step",
@@ -146,5 +177,5 @@ TRAINING = Benchmark(
     },
     protocols={"training": _protocol},
     dtypes={"cuda": "bfloat16", "cpu": "float32"},
-    settings_file=read_hyper_param,
+    settings_file=_settings_file,
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from flashlab.analysis.frames import Sweep, number, run_keys_of, word
-from flashlab.analysis.launched import COUNTERS
+from flashlab.benchmarks.counters import CELL_COUNTERS
 from flashlab.story.attention import roles
 from flashlab.story.attention.roles import PASSES, TOTAL, margins
 from flashlab.story.observation import Observation, clause
@@ -72,7 +72,7 @@ def dram_share(s: Sweep, name: str, key: str, at: int, variant: str = "") -> flo
 
 def _counter_rows(s: Sweep, key: str, names: list[str], at: list[int]) -> list[dict[str, Any]]:
     """The evidence of what was counted of a pass."""
-    known = [f"{key}_{c}" for c in COUNTERS if not s.medians(f"{key}_{c}").empty]
+    known = [f"{key}_{c}" for c in CELL_COUNTERS if not s.medians(f"{key}_{c}").empty]
     return [row for metric in known for row in s.rows(metric, names, at)]
 
 
