@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
-from flashlab.analysis.experiment import COMPARISONS
+from flashlab.analysis.experiment import COMPARISONS, IMPLEMENTATIONS
 from flashlab.analysis.verdict_changes import compare_verdicts
 from flashlab.files import write_json
 from flashlab.plan.plan_files import RECORDS

@@ -15,11 +15,17 @@ from hypothesis import strategies as st
 from planted.experiments import SIZES, Planter, noisy
 
 from flashlab.analysis.choices import cells, ranking
-from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS
 from flashlab.analysis.comparisons import comparisons
 from flashlab.analysis.doubts import DIPS, HALVES_DIFFER, doubts
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import CARDS_DIFFER, INPUTS_DIFFER, SITTINGS_DIFFER, Runs
+from flashlab.analysis.experiment import (
+    CARDS_DIFFER,
+    FIRST,
+    IMPLEMENTATIONS,
+    INPUTS_DIFFER,
+    SITTINGS_DIFFER,
+    Runs,
+)
 from flashlab.analysis.pairing import REACH, Place, RunEstimate, pair_up
 from flashlab.analysis.ratios import LATER_ERROR, Ratio, ratio
 from flashlab.statistics import CONFIDENCE, Estimate, function_estimate, interval_of

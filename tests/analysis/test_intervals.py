@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.analysis import ratios
+from flashlab.analysis.estimates import PooledRatio, pooled_ratio
 from flashlab.analysis.pairing import Processes
-from flashlab.analysis.pooled import PooledRatio, pooled_ratio
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.analysis.replication import UNREPLICATED, Replicated, Spread, combine_processes
 from flashlab.statistics import (

@@ -24,8 +24,13 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
 from flashlab.compare.bench import PASSES, describe, table
-from flashlab.compare.interleave import Candidate, SavedError, _LeftError, measure_in_turns
-from flashlab.compare.looks import PROCESSES
+from flashlab.compare.interleave import (
+    PROCESSES,
+    Candidate,
+    SavedError,
+    _LeftError,
+    measure_in_turns,
+)
 from flashlab.compare.sides import find_targets
 from flashlab.files import read_json
 from flashlab.measuring import supervise

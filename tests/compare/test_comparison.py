@@ -13,8 +13,8 @@ import pytest
 from compare.recordings import Recording, changed, compared_of, git, keep, record, runs
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
-from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import COLUMNS
+from flashlab.analysis.experiment import DATASET
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.comparison import compare, compare_ceilings, to_json

@@ -11,7 +11,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from flashlab.compare.looks import PROCESSES, error_after, look_at
+from flashlab.compare.bench import error_after, look_at
+from flashlab.compare.interleave import PROCESSES
 from flashlab.statistics import MIN_SAMPLES
 
 MARGIN = 0.05

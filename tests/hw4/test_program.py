@@ -12,9 +12,8 @@ from flashlab.benchmarks.ladder.cases import Sizes
 from flashlab.benchmarks.ladder.declaration import PARTS
 from flashlab.benchmarks.ladder.gate import TOLERANCE
 from flashlab.cli import main
-from flashlab.hw4 import Hw4Error, format, judge, program
-from flashlab.hw4.format import HEADER, read_batches
-from flashlab.hw4.program import run_program
+from flashlab.hw4 import Hw4Error, judge, program
+from flashlab.hw4.program import HEADER, read_batches, run_program
 
 SIZES = Sizes(batch_size=5, seq_len=9, head_dim=32)
 VALUES = np.random.default_rng(0).uniform(-3, 3, (5, 3, 9, 32)).astype(np.float32)
@@ -44,7 +43,7 @@ def test_the_program_computes_attention_batch_by_batch_in_the_memory_it_may_take
     found = torch.from_numpy(np.fromfile(files[1], np.float32)).view(5, 9, 32)
     torch.testing.assert_close(found.double(), EXACT, atol=1e-5, rtol=0)
     sizes: list[int] = []
-    monkeypatch.setattr(format, "PIECE_BYTES", 2 * SIZES.matrix_bytes)
+    monkeypatch.setattr(program, "PIECE_BYTES", 2 * SIZES.matrix_bytes)
     monkeypatch.setattr(
         program,
         "read_batches",

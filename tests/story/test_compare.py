@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from story.breaking import BROKEN, told
 
-from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS
+from flashlab.analysis.experiment import DATASET, IMPLEMENTATIONS
 from flashlab.analysis.ratios import verdict_of
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.story.compare import Compared, story, with_pooled

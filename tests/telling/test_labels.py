@@ -10,7 +10,6 @@ import pytest
 
 from flashlab.labels import LABELS, LANGUAGES, messages
 from flashlab.records import STATUSES
-from flashlab.telling import codes
 
 
 def placeholders(text: str) -> set[str]:
@@ -32,10 +31,10 @@ def test_every_text_is_in_both_languages_which_quote_the_same(path: Path) -> Non
 def test_every_label_of_the_report_is_asked_for(root: Path) -> None:
     """By itself, below a beginning such as ``table.``, or as a part of a fixed text."""
     sources = [*root.glob("workflow/flashlab/report/*.py"), root / "templates/report.html.j2"]
-    sources += [root / "workflow" / "flashlab" / "telling" / "codes.py"]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     fixed = re.compile(
-        r"^\w+\.(how|title|no_gpu)\b|\b(caption|method)\.|^(column|imported|map)\.|\.label$"
+        r"^\w+\.(how|title|no_gpu)\b|\b(caption|method)\.|"
+        r"^(column|imported|map|status|warning)\.|\.label$"
     )
     for key in messages("en", "report"):
         parts = key.split(".")
@@ -45,6 +44,6 @@ def test_every_label_of_the_report_is_asked_for(root: Path) -> None:
 
 
 def test_every_status_has_its_words_in_figures_and_in_the_report() -> None:
-    assert codes.STATUSES.keys() >= set(STATUSES)
+    assert {f"status.{each}" for each in STATUSES} <= messages("en", "report").keys()
     for language in LANGUAGES:
         assert set(STATUSES) - {"ok"} <= messages(language, "figures").keys()

@@ -199,11 +199,7 @@ def _metrics_problem(metrics: Mapping[str, Any], benchmark: Benchmark, of: str, 
                 f"samples {median:g}"
             )
     declared = benchmark.all_counters(device) if of == COUNTERS else benchmark.measured
-    units = {
-        metric.name: metric.unit
-        for metric in declared
-        if metric.name in metrics or not metric.optional
-    }
+    units = {m.name: m.unit for m in declared if m.name in metrics or not m.optional}
     stated = {name: measured["unit"] for name, measured in metrics.items()}
     if metrics and stated != units:
         return f"record.metrics: holds {stated}, but {benchmark.name} measures {units}"

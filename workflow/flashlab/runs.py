@@ -49,12 +49,8 @@ class Run(Mapping[str, Value]):
 
     def to_row(self) -> dict[str, Any]:
         """All of the run in a flat mapping, as a table has it."""
-        return {
-            "implementation": self.implementation,
-            **dict(self.parameters),
-            "dtype": self.dtype,
-            "device": self.device,
-        }
+        kind = {"dtype": self.dtype, "device": self.device}
+        return {"implementation": self.implementation, **dict(self.parameters), **kind}
 
     def to_json(self) -> dict[str, Any]:
         """The flat mapping that stands in a record under ``record.run``."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, OPPOSITE, inverse_of
+from flashlab.analysis.experiment import IMPLEMENTATIONS
+from flashlab.analysis.ratios import OPPOSITE, inverse_of
 
 BEST, EQUAL, UNDECIDED, SLOWER = "best", "equal", "undecided", "slower"
 
@@ -80,11 +81,8 @@ def _cell(group: pd.DataFrame) -> dict[str, Any]:
     possible = suits.name.value_counts()
     everywhere = possible.index[possible == settings]
     if len(bests) == 1 and len(suits) == settings:
-        return {
-            "names": [*bests.index],
-            "state": "clear",
-            "lead": [float(next_best.min()), float(next_best.max())],
-        }
+        lead = [float(next_best.min()), float(next_best.max())]
+        return {"names": [*bests.index], "state": "clear", "lead": lead}
     behind = suits.groupby("name").behind.mean()
     names = everywhere if len(everywhere) else bests.index
     ordered = sorted(names, key=lambda name: (-bests.get(name, 0), behind[name], name))

@@ -14,7 +14,7 @@ import numpy as np
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Key, Runs, Warnings, metrics_of, operations_of
 from flashlab.analysis.ratios import Ratio, exceeds_margin, function_of, ratio
-from flashlab.statistics import MIN_SAMPLES, Estimate, Floats, estimate_median
+from flashlab.statistics import MIN_SAMPLES, Estimate, estimate_median
 
 LEAST_JUMP = 1.5
 """Least factor between neighbours that is a jump of the rate."""
@@ -60,12 +60,8 @@ Point = tuple[float, Estimate]
 
 def _rate_step(value: int, after: Point, before: Point) -> Ratio:
     """The rate at a value over that at another: operations over time."""
-    work = after[0] / before[0]
-
-    def quotient(time: Floats, time_before: Floats) -> Floats:
-        return work * time_before / time
-
-    return function_of(value, quotient, (after[1], before[1]))
+    work, times = after[0] / before[0], (after[1], before[1])
+    return function_of(value, lambda time, time_before: work * time_before / time, times)
 
 
 def _bounds(step: Ratio) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -71,6 +71,17 @@ INPUTS_DIFFER, CARDS_DIFFER, SITTINGS_DIFFER = "inputs_differ", "cards_differ", 
 """The codes of doubts: the runs that are compared were given q, k and v in other forms, or were
 measured on different GPUs or in different sittings."""
 
+IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first value"
+"""The kinds of comparison beside a variant's, which its parameter names: two implementations, or
+one of them at a value of the sweep with the value before it, or with the first."""
+
+DATASET = "dataset"
+"""The kind of a comparison of the same runs of two datasets (`flashlab.compare.comparison`)."""
+
+ALTERNATIVES = "alternatives"
+"""Two implementations of which the subject alone has the variant switched on: both are ways to do
+the same where runs are alternatives at one setting."""
+
 SAMPLE_DIGITS = 9
 """Significant digits of a sample in the tables."""
 
@@ -95,6 +106,11 @@ def table_names(benchmark: Benchmark) -> tuple[str, ...]:
 def run_keys(benchmark: Benchmark) -> tuple[str, ...]:
     """The columns that distinguish one run from all others."""
     return ("implementation", *(p.name for p in benchmark.given), "dtype", "device")
+
+
+def variant_words(variant: Iterable[tuple[str, Value]]) -> str:
+    """A variant as comparisons.csv has it: ``causal=true``; several with a space between."""
+    return " ".join(f"{name}={str(value).lower()}" for name, value in variant)
 
 
 def status_of(statuses: Sequence[str]) -> str:

@@ -17,21 +17,18 @@ import numpy as np
 import pandas as pd
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.comparison_rows import (
-    FIRST,
-    IMPLEMENTATIONS,
-    OPPOSITE,
-    inverse_of,
-)
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.doubts import DIPS
 from flashlab.analysis.experiment import (
     COMPARISONS,
     ESTIMATES,
+    FIRST,
     IMPLAUSIBLE,
+    IMPLEMENTATIONS,
     run_keys,
     swept_in,
 )
+from flashlab.analysis.ratios import OPPOSITE, inverse_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
@@ -114,20 +111,17 @@ class Dataset:
     @cached_property
     def titles(self) -> dict[str, dict[str, str]]:
         """The title of each experiment, by language."""
-        found: dict[str, dict[str, str]] = read_json(self.folder / TITLES)
-        return found
+        return dict(read_json(self.folder / TITLES))
 
     @cached_property
     def figures(self) -> dict[str, list[dict[str, Any]]]:
         """The figures that each experiment asks for."""
-        found: dict[str, list[dict[str, Any]]] = read_json(self.folder / FIGURES)
-        return found
+        return dict(read_json(self.folder / FIGURES))
 
     @cached_property
     def device(self) -> str:
         """The kind of device: ``cuda``, ``cpu`` or a simulator."""
-        plan = next(iter(self.plans.values()))
-        return str(plan["runs"][0]["device"])
+        return str(next(iter(self.plans.values()))["runs"][0]["device"])
 
     def rows(self, *speeds: pd.DataFrame) -> list[Row]:
         """The rows of comparisons.csv behind some speeds, as evidence of a sentence."""

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from flashlab import statistics
 from flashlab.analysis.pairing import RunEstimate
@@ -53,6 +53,16 @@ def verdict_of(
     return "equal" if math.log(low) >= -limit and math.log(high) <= limit else "inconclusive"
 
 
+OPPOSITE = {"above": "below", "below": "above"}
+"""The verdict on a ratio's inverse, where it is another one."""
+
+
+def inverse_of(ratio: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+    """The inverse of a ratio with its interval: of numbers, or of columns of them; None stays."""
+    x, lowest, highest = (None if each is None else 1 / each for each in (ratio, high, low))
+    return x, lowest, highest
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A ratio of two medians at one value of the sweep, with its 95% interval if there is one.
@@ -85,7 +95,7 @@ def function_of(
 
 LATER_ERROR = 0.01
 """The error of each look at a ratio after the first, whose interval is the usual one. With each
-process that is added to decide a verdict, it is looked at once more (compare `compare.looks`)."""
+process that is added to decide a verdict, it is looked at once more (compare `compare.bench`)."""
 
 
 def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:

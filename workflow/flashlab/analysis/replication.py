@@ -16,14 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.special
 
-from flashlab.statistics import (
-    DRAWS,
-    MARGIN,
-    WITHIN_TICK,
-    Estimate,
-    Floats,
-    function_estimate,
-)
+from flashlab.statistics import DRAWS, MARGIN, WITHIN_TICK, Estimate, Floats, function_estimate
 
 GREATER_LEVEL = 0.05
 """Level of the F test by which a run scatters more than the others of its kind."""

@@ -82,6 +82,5 @@ def make_tables(results: Path, ceilings_file: Path | None, output: Path) -> None
     warnings = doubts(read, estimates)
     with open_atomically(output.with_name(COMPARISONS)) as file:
         file.write(comparisons_csv(comparisons(read, estimates, warnings)))
-    rows = _estimate_rows(read, estimates, warnings)
     columns = (*run_keys(read[0].benchmark), *ESTIMATE_COLUMNS)
-    write_csv(output.with_name(ESTIMATES), columns, rows)
+    write_csv(output.with_name(ESTIMATES), columns, _estimate_rows(read, estimates, warnings))

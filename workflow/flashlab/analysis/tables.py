@@ -68,15 +68,11 @@ NEGLIGIBLE = 1e-4
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
     if isinstance(value, float):
         return f"{value:.{EXACT_DIGITS}g}"
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return "" if value is None else str(value)
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -16,6 +16,5 @@ DEFAULT = ATTENTION
 def find_benchmark(name: str) -> Benchmark:
     """The benchmark of this name; UnknownNameError listing those that there are."""
     if name not in BENCHMARKS:
-        known = ", ".join(BENCHMARKS)
-        raise UnknownNameError(f"unknown benchmark {name}; there are {known}")
+        raise UnknownNameError(f"unknown benchmark {name}; there are {', '.join(BENCHMARKS)}")
     return BENCHMARKS[name]

@@ -1,4 +1,12 @@
-"""``bench``: implementations measured in turns, each verdict as it is reached, and a table."""
+"""``bench``: implementations measured in turns, each verdict as it is reached, and a table.
+
+Testing the same data repeatedly raises the rate of false alarms. So the looks are planned, one at
+the end of each process, and the error of 5% is divided among them: the alpha spending of Lan and
+DeMets (Biometrika 70, 1983), in the form that holds however the looks depend on one another
+(Bonferroni). The interval at each look is a repeated confidence interval (Jennison and Turnbull,
+Journal of the Royal Statistical Society B 51, 1989): with 95% confidence, all of them hold at once.
+`docs/comparing.md` says how often the verdicts are right on planted data.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +14,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,17 +25,19 @@ import pandas as pd
 from flashlab import machine
 from flashlab.analysis.ceilings import is_implausible, read_ceilings
 from flashlab.analysis.experiment import IMPLAUSIBLE
+from flashlab.analysis.ratios import verdict_of
+from flashlab.analysis.replication import Spread, combine_processes, combine_with_spread
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.command import claimed_with_notice
 from flashlab.checking.shapes import LETTERS, ShapeError, parse_shapes, shape_text
-from flashlab.compare.interleave import Candidate, measure_in_turns
-from flashlab.compare.looks import look_at, pair_ratios
+from flashlab.compare.interleave import PROCESSES, Batches, Candidate, measure_in_turns
 from flashlab.compare.sides import find_targets
 from flashlab.devices import find_device
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent, with_ends
 from flashlab.plan import identity
+from flashlab.statistics import CONFIDENCE, MIN_SAMPLES, estimate_median, interval_of
 from flashlab.usage import UsageError
 
 PASSES = {m.name.removesuffix("_time"): m for m in ATTENTION.measured if m.work}
@@ -40,6 +51,14 @@ USUAL = {
     "cpu": ("float32", Shape(1, 512, 8, 512, True)),
 }
 """What is measured if none is given, by kind of device; a size left out is taken from it too."""
+
+PROVISIONAL_ERROR = 0.002
+"""The error of each look before the last."""
+
+ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
+"""The standard deviation between processes of the logarithm of a ratio, assumed while too few were
+measured to estimate it; what several differ by counts where it is more. On an H200, processes of
+one implementation differed by 0.02 to 1.4%."""
 
 
 def shapes_of(texts: Sequence[str], device: str) -> list[Shape]:
@@ -69,13 +88,49 @@ def find_ceiling(device: str, device_name: str, dtype: str) -> tuple[float | Non
     return peak, "of peak" if peak else "of ceiling"
 
 
+def error_after(processes: int) -> float:
+    """The error that the look after so many processes may spend: 5% together, most of it last."""
+    is_last = processes == PROCESSES
+    return 1 - CONFIDENCE - (PROCESSES - 1) * PROVISIONAL_ERROR if is_last else PROVISIONAL_ERROR
+
+
+def pair_ratios(ones: Sequence[Batches], others: Sequence[Batches]) -> list[list[float]]:
+    """The ratios of neighbouring batches' medians, of each process, in order of time."""
+    medians = ([[*map(statistics.median, of)] for of in side] for side in (ones, others))
+    both = zip(*medians, strict=False)
+    return [[one / other for one, other in zip(*each, strict=False)] for each in both]
+
+
+def look_at(processes: Sequence[Sequence[float]], margin: float | None = None) -> dict[str, Any]:
+    """What the ratios of neighbouring batches' times say, by process, in their order.
+
+    It is the ``ratio`` with the ends of its interval, its ``verdict`` by a margin, and whether that
+    is ``final``; nothing while there are too few batches. Within a process the interval allows for
+    ratios that depend on one another (`statistics`); between processes it is Student's t once all
+    have been measured (`replication`), and before that it is computed from `ASSUMED_SPREAD`.
+    """
+    if not processes or any(len(ratios) < MIN_SAMPLES for ratios in processes):
+        return {}
+    estimates, is_final = [estimate_median(of) for of in processes], len(processes) == PROCESSES
+    (combined,) = combine_processes([estimates])
+    estimate = combined.estimate
+    if not is_final:
+        deviation = combined.spread.deviation if combined.spread else 0.0
+        spread = replace(ASSUMED_SPREAD, deviation=max(deviation, ASSUMED_SPREAD.deviation))
+        estimate = combine_with_spread(estimates, spread)
+    low, high = interval_of(estimate, error_after(len(processes))) or (None, None)
+    found = verdict_of(low, high, margin)
+    verdict = {"above": "slower", "below": "faster"}.get(found, found)
+    return {"ratio": [estimate.median, low, high], "verdict": verdict, "final": is_final}
+
+
 def describe(
     candidates: Sequence[Candidate], passes: Sequence[str], margin: float, ceiling: float | None
 ) -> list[Row]:
     """What is known by now: a row for each pass of each implementation, without what is not.
 
     The `time` of a call in ms is the median of all, the `rate` in TFLOP/s, a `share` that of the
-    ceiling, a `ratio` of times to the first implementation's as of `looks.look_at`. An implausible
+    ceiling, a `ratio` of times to the first implementation's as of `look_at`. An implausible
     time, by its rate, has no other verdict, and neither has a ratio to one. `warnings` are the
     codes of each process. What has another status than ``ok`` has one row, with its message.
     """

@@ -13,10 +13,9 @@ import pandas as pd
 
 from flashlab import statistics
 from flashlab.analysis.ceilings import COPY, Ceilings, read_ceilings
-from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_words
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import DIRTY, run_keys
+from flashlab.analysis.experiment import DATASET, DIRTY, IMPLEMENTATIONS, run_keys, variant_words
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.analysis.tables import metric_rows, read_runs
 from flashlab.benchmarks.implementations import PACKED_TWIN

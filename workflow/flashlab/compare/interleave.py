@@ -20,7 +20,6 @@ from flashlab import machine
 from flashlab.benchmarks import implementations
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import Implementation, ImplementationError
-from flashlab.compare.looks import FIRST_SHARE, PROCESSES, Batches
 from flashlab.files import read_json
 from flashlab.forks import START_SECONDS
 from flashlab.measuring import supervise
@@ -28,6 +27,16 @@ from flashlab.measuring.supervised import Section, refused, together
 from flashlab.records import time_out_message
 from flashlab.runs import Run
 from flashlab.statistics import MIN_SAMPLES
+
+Batches = list[list[float]]
+"""The batches of a process in order of time, each the times of its calls in seconds."""
+
+PROCESSES = 4
+"""The processes of each implementation: the first, and three restarts."""
+
+FIRST_SHARE = 1 / 16
+"""Share of the time for which the first process is measured, so that there is soon a verdict; the
+others share the rest equally."""
 
 AT_ONCE, END_SECONDS = 0.01, 10.0
 """Seconds that a process may take to end without a reply, and after its last command."""
@@ -156,7 +165,7 @@ def measure_in_turns(
 ) -> Iterator[None]:
     """Measure implementations in turns, in several processes each, and pause for each look.
 
-    What is known of them is filled in as the measuring goes on (`compare.looks`). One that fails
+    What is known of them is filled in as the measuring goes on (`compare.bench`). One that fails
     keeps its status, and is left out then. `passes` are timed metrics in the benchmark's order, for
     all of which it takes so many seconds, and what processes take to start; longer if a batch does.
     `env` confines a process to the claimed device. SavedError where an implementation's file

@@ -12,8 +12,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from flashlab.analysis.ceilings import COPY
-from flashlab.analysis.comparison_rows import DATASET
 from flashlab.analysis.comparisons import comparisons_csv
+from flashlab.analysis.experiment import DATASET
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.comparison import compare, to_json
 from flashlab.compare.sides import find_side

@@ -9,7 +9,7 @@ import pandas as pd
 from flashlab.benchmarks.model import Metric, Texts
 from flashlab.figures.style import rows_of
 from flashlab.labels import message
-from flashlab.numbers import measured
+from flashlab.numbers import begin, measured
 
 
 def said(key: str, languages: Sequence[str], **words: Texts) -> list[str]:
@@ -30,7 +30,7 @@ def in_words(key: str, languages: Sequence[str]) -> str:
 def in_languages(texts: Texts, languages: Sequence[str]) -> str:
     """Words in every language, as they begin a sentence: ``時間 Time``."""
     found = dict.fromkeys(texts[language] for language in languages)
-    return " ".join(text[:1].upper() + text[1:] for text in found)
+    return " ".join(map(begin, found))
 
 
 def title_metric(metric: Metric, languages: Sequence[str]) -> str:

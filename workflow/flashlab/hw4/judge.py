@@ -19,8 +19,7 @@ from flashlab.benchmarks.ladder.cases import ASSIGNMENT
 from flashlab.benchmarks.ladder.process import run_program
 from flashlab.benchmarks.ladder.step import fill
 from flashlab.hw4 import Hw4Error
-from flashlab.hw4.format import HEADER, open_input, piece_shape, pieces, read_batches
-from flashlab.hw4.program import find_step
+from flashlab.hw4.program import HEADER, find_step, open_input, piece_shape, pieces, read_batches
 
 CASES = {f"t{number:02}": sizes for number, sizes in ASSIGNMENT.items()}
 

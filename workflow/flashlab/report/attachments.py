@@ -90,8 +90,7 @@ def attached_files(
     """Every attachment of the report of the dataset in `results`, by name."""
     config = read_json(config_file)
     is_anonymous = config.get("anonymous", False)
-    packed = given.records if given else _packed_records(results, is_anonymous)
-    source = {RECORDS: packed}
+    source = {RECORDS: given.records if given else _packed_records(results, is_anonymous)}
     if ceilings and is_anonymous:
         source[CEILINGS] = json_text(anonymous(read_json(ceilings))).encode()
     elif ceilings:
@@ -101,8 +100,7 @@ def attached_files(
     data = {name: (results / name).read_bytes() for name in DERIVED}
     for name in read_json(results / EXPERIMENTS):
         for table in table_names(find_benchmark(config["benchmark"])):
-            path = results / "tables" / name / f"{table}.csv"
-            data[f"{name}-{table}.csv"] = path.read_bytes()
+            data[f"{name}-{table}.csv"] = (results / f"tables/{name}/{table}.csv").read_bytes()
     supplement = {CONFIG: config_file.read_bytes()}
     contents = source | data | supplement
     by = given.software if given else software()

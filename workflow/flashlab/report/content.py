@@ -19,6 +19,7 @@ from flashlab.analysis.frames import Dataset, Sweep, read_dataset
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.files import canonical, read_json
 from flashlab.labels import LANGUAGES, messages
+from flashlab.numbers import begin
 from flashlab.plan.experiments import figures_of
 from flashlab.plan.plan_files import CONFIG, SUMMARY
 from flashlab.remarks import Remark as OwnRemark
@@ -164,8 +165,7 @@ class _Composer:
     @cached_property
     def drawn(self) -> list[str]:
         """The ids of the figures across experiments."""
-        drawn: list[str] = read_json(self.data.folder / "overview" / "drawn.json")
-        return drawn
+        return list(read_json(self.data.folder / "overview" / "drawn.json"))
 
     @cached_property
     def titles(self) -> Mapping[str, Text]:
@@ -228,7 +228,7 @@ class _Composer:
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
         panel = None if curve else benchmark.panels(quantity)[0]
         labels = curve.labels if curve else panel.quantity.labels or panel.labels if panel else {}
-        return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
+        return {each: f"{begin(labels[each])}." for each in LANGUAGES}
 
     def _shown(self, s: Sweep, quantity: str, caption: Text) -> Text:
         """What a figure shows: its caption, and the sentence on what it is of."""

@@ -8,22 +8,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
+from flashlab.analysis.comparisons import sittings
 from flashlab.analysis.experiment import DIRTY, ESTIMATES, IMPORTED, chosen_metrics, run_keys
 from flashlab.analysis.frames import Dataset
 from flashlab.analysis.replication import UNREPLICATED
-from flashlab.analysis.sittings import sittings
 from flashlab.benchmarks.model import FLOPS
 from flashlab.labels import LANGUAGES, messages
 from flashlab.numbers import measured, two
 from flashlab.report.document import Cell, Row, Table, Text, Words, says
 from flashlab.report.tables import head, label_of
 from flashlab.statistics import MARGIN
-from flashlab.telling.codes import STATUSES, WARNINGS
 from flashlab.telling.glyphs import cut, legible
 
 LONGEST_TEXT = 500
@@ -43,6 +43,13 @@ LEFT_OUT = {"unknown_kernel": "left_out", "not_measured": "left_out"}
 DEVICES, CHECKED = frozenset({"cuda", "cpu"}), frozenset({"once", "again"})
 ORIGINS = frozenset({"measured", "imported"})
 """Parts of a method's key that restrict it to reports on such runs."""
+
+
+@cache
+def told(kind: str) -> dict[str, Text]:
+    """The texts of the codes of a kind, ``status`` or ``warning``, which alone a report tells."""
+    keys = (key.split(".") for key in messages(LANGUAGES[0], "report"))
+    return {of[-1]: says(".".join(of)) for of in keys if of[0] == kind}
 
 
 def read_records(data: Dataset) -> pd.DataFrame:
@@ -186,13 +193,11 @@ def _of_imports(records: pd.DataFrame) -> Iterator[Text]:
 
 def warnings_table(records: pd.DataFrame) -> Table | None:
     """How many runs carry each warning; None where none does."""
+    texts = told("warning")
     codes = records[["run", "codes"]].explode("codes").drop_duplicates().codes
-    known = {code: int((codes == code).sum()) for code in WARNINGS if code != IMPORTED}
-    rows = [
-        Row([says(WARNINGS[code]), str(count)])
-        for code, count in sorted(known.items(), key=lambda item: -item[1])
-        if count
-    ]
+    known = {code: int((codes == code).sum()) for code in texts if code != IMPORTED}
+    ordered = sorted(known.items(), key=lambda item: -item[1])
+    rows = [Row([texts[code], str(count)]) for code, count in ordered if count]
     return Table([head("warning"), head("runs")], rows, kind="facts") if rows else None
 
 
@@ -217,18 +222,18 @@ def described(data: Dataset, run: Any) -> str:
 
 
 def _status(run: Any) -> Text:
-    return says(STATUSES[run["status"]]) if run["status"] in STATUSES else says("status.error")
+    return told("status").get(run["status"], told("status")["error"])
 
 
 def runs_table(data: Dataset, records: pd.DataFrame) -> Table:
     """Every run: its number, setting, status, warnings and the files of its records."""
     every = pd.concat([data.runs, data.failed]).reset_index().drop_duplicates("number")
     runs = {run["number"]: run for run in every.to_dict("records")}
-    rows = []
+    rows, known = [], told("warning")
     for number, own in records.groupby("run"):
         run = runs[cast(int, number)]
         codes = sorted(set().union(*own.codes) - {IMPORTED})
-        texts = [says(WARNINGS[code]) for code in codes if code in WARNINGS]
+        texts = [known[code] for code in codes if code in known]
         warned = {each: ", ".join(text[each] for text in texts) for each in LANGUAGES}
         files = Cell("", None, [(str(n), file) for n, file in enumerate(own.record, start=1)])
         status: Words = "" if run["status"] == "ok" else _status(run)

@@ -180,9 +180,7 @@ class Page:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        sheets = [
-            TEMPLATES.joinpath(name).read_text("utf-8") for name in ("report.css", "page.css")
-        ]
+        sheets = [(TEMPLATES / f"{name}.css").read_text("utf-8") for name in ("report", "page")]
         self.style = Markup(_FONT_FACES.sub("", "\n".join([*sheets, FONT_GOES_HERE])))
         self.script = Markup(TEMPLATES.joinpath("page.js").read_text(encoding="utf-8").strip())
 

@@ -19,7 +19,7 @@ from flashlab.analysis.experiment import IMPLAUSIBLE, use_metrics
 from flashlab.analysis.frames import Dataset, Sweep, number
 from flashlab.benchmarks.model import FLOPS, Metric
 from flashlab.labels import LANGUAGES
-from flashlab.numbers import factor, leads, measured, percent, size, times
+from flashlab.numbers import begin, factor, leads, measured, percent, size, times
 from flashlab.report.document import (
     Beside,
     Block,
@@ -204,10 +204,8 @@ def spread(values: Sequence[int], most: int) -> list[int]:
 
 
 def _rows_of(s: Sweep, columns: _Columns) -> list[Row]:
-    return [
-        Row(cells, "base" if name == s.data.baseline else "")
-        for name, cells in columns.cells.items()
-    ]
+    base = s.data.baseline
+    return [Row(cells, "base" if name == base else "") for name, cells in columns.cells.items()]
 
 
 def sweep_table(s: Sweep) -> Table:
@@ -378,7 +376,7 @@ def values_table(s: Sweep) -> Table:
 
 def titled(metric: Metric) -> Markup:
     """A metric's name in both languages with its unit."""
-    labels = {each: f"{of[:1].upper()}{of[1:]}" for each, of in metric.labels.items()}
+    labels = {language: begin(of) for language, of in metric.labels.items()}
     return Markup("{} <span class='unit'>({})</span>").format(in_both(labels), metric.unit)
 
 

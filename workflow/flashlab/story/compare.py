@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, inverse_of
 from flashlab.analysis.comparisons import pooled_alike
-from flashlab.analysis.experiment import chosen_metrics
+from flashlab.analysis.experiment import DATASET, IMPLEMENTATIONS, chosen_metrics
 from flashlab.analysis.frames import WORDS
+from flashlab.analysis.ratios import inverse_of
 from flashlab.analysis.replication import UNREPLICATED
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, PREVIOUS
+from flashlab.analysis.experiment import IMPLEMENTATIONS, PREVIOUS
 from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.ladder.declaration import flops
 from flashlab.devices import find_device

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from flashlab.files import read_json, write_json
+from flashlab.files import read_json
 
 Facts = Mapping[str, Any]
 """JSON values by the names that the observation's macro uses."""
@@ -72,11 +72,6 @@ def as_json(value: Any) -> Any:
 def clause(says: str, **facts: Any) -> dict[str, Any]:
     """A part of a sentence among its facts: the macro ``says`` prints the others."""
     return {"says": says, **facts}
-
-
-def write_observations(observations: Sequence[Observation], output: Path) -> None:
-    """Write observations.json, atomically."""
-    write_json(output, [each.to_json() for each in observations])
 
 
 def read_observations(path: Path) -> list[Observation]:

@@ -99,22 +99,18 @@ class Numbers:
         """An observation on the rows of these speeds, of a section where it stands in one."""
         of = (section or self.name) if place == "section" else None
         rows = pd.DataFrame({"row": [each.row for each in speeds if each is not None]})
-        return Observation(
-            kind, of, facts, [*self.data.rows(rows), *(measured or ())], variant, place
-        )
+        evidence = [*self.data.rows(rows), *(measured or ())]
+        return Observation(kind, of, facts, evidence, variant, place)
 
     def measured(self, metrics: Iterable[str], names: Iterable[str], variant: str = "") -> Rows:
         """The rows of metrics.csv of some implementations, as evidence."""
         about = {"table": "metrics.csv", "experiment": self.name, "variant": variant}
         about[self.data.swept[self.name]] = str(self.at)
-        each = [
-            (metric, self.values(metric, variant=variant), name)
-            for metric in metrics
-            for name in names
-        ]
         return [
             {**about, "implementation": name, "metric": metric, "value": known[name]}
-            for metric, known, name in each
+            for metric in metrics
+            for known in [self.values(metric, variant=variant)]
+            for name in names
             if name in known
         ]
 

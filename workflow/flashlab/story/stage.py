@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from flashlab.analysis.frames import Dataset, read_dataset
+from flashlab.files import write_json
 from flashlab.story import ladder, training
 from flashlab.story.attention import sentences
-from flashlab.story.observation import Observation, write_observations
+from flashlab.story.observation import Observation
 
 STORIES: Mapping[str, Callable[[Dataset], Iterable[Observation]]] = {
     "attention": sentences.observations,
@@ -28,4 +29,4 @@ def observe(results: Path, ceilings_file: Path | None, output: Path) -> None:
     """
     data = read_dataset(results, ceilings_file)
     story = STORIES.get(data.benchmark.name)
-    write_observations(list(story(data)) if story else [], output)
+    write_json(output, [each.to_json() for each in (story(data) if story else ())])

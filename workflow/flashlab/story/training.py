@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import ALTERNATIVES, IMPLEMENTATIONS
-from flashlab.analysis.experiment import CARDS_DIFFER
+from flashlab.analysis.experiment import ALTERNATIVES, CARDS_DIFFER, IMPLEMENTATIONS
 from flashlab.analysis.frames import Dataset
 from flashlab.statistics import MARGIN
 from flashlab.story.observation import Observation

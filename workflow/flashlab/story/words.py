@@ -102,10 +102,7 @@ def paragraphs(
 
 
 def sentence(
-    observation: Observation,
-    language: str,
-    story: str,
-    refs: dict[str, str] | None = None,
+    observation: Observation, language: str, story: str, refs: dict[str, str] | None = None
 ) -> str:
     """An observation in words, with a pointer to its table and figures; these leave `refs`."""
     text = tidy(_teller(story, language)(observation.macro, observation.facts), language)

@@ -1,1 +1,1 @@
-"""What all that tells shares: labels of codes, templates as compiled, glyphs of the fonts."""
+"""What all that tells shares: templates as compiled, glyphs of the fonts."""

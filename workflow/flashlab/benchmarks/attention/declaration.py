@@ -127,16 +127,11 @@ def course_keys(parameters: Parameters, metrics: Mapping[str, float | None]) -> 
     forward, backward = (None if time is None else time / 1e3 for time in times)
     both = None if forward is None or backward is None else forward + backward
     seconds = {"forward": forward, "backward": backward, "forward_backward": both}
-    return {
-        **{
-            name: {
-                "time(s)": time,
-                "FLOPS(TFLOPs/s)": None if time is None else flops[name] / time / 1e12,
-            }
-            for name, time in seconds.items()
-        },
-        "peak_memory_usage(MB)": metrics["peak_memory"],
+    keys = {
+        name: {"time(s)": s, "FLOPS(TFLOPs/s)": None if s is None else flops[name] / s / 1e12}
+        for name, s in seconds.items()
     }
+    return {**keys, "peak_memory_usage(MB)": metrics["peak_memory"]}
 
 
 ATTENTION = Benchmark(

@@ -6,7 +6,6 @@ of a machine without one stays as it is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from flashlab.benchmarks.settings import Keys, NotNegative, OneOrEach, Positive, Precision, Share
-from flashlab.untrusted import UnsoundFileError, read_file
+from flashlab.untrusted import UnsoundFileError, parse_json, read_file
 
 
 class Seconds(Keys):
@@ -72,11 +71,9 @@ def read_hyper_param(path: Path, experiments: Sequence[str]) -> tuple[dict[str, 
         HyperParamError: the file cannot be read, or holds what is unknown.
     """
     try:
-        document = json.loads(read_file(path))
+        document = parse_json(read_file(path))
     except UnsoundFileError as error:
         raise HyperParamError(f"{path}: {error}") from error
-    except ValueError as error:
-        raise HyperParamError(f"{path}: not JSON: {error}") from error
     if not isinstance(document, dict):
         raise HyperParamError(f'{path}: must hold keys with values, such as {{"n_layer": 12}}')
     known = (*SIZES, *SETTINGS, *NOT_TAKEN)

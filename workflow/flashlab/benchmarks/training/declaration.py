@@ -5,20 +5,11 @@ L n_layer, H n_head, E n_embd, T block_size, B batch_size, A gradient_accumulati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flashlab.benchmarks.model import (
-    Benchmark,
-    Curve,
-    Derived,
-    Metric,
-    Parameter,
-    Parameters,
-    Quantity,
-    texts,
-)
+from flashlab.benchmarks.model import Benchmark, Curve, Derived, Metric, Parameter, Quantity, texts
 from flashlab.benchmarks.training.corpus import VOCABULARY
 
 if TYPE_CHECKING:
@@ -59,20 +50,19 @@ MEMORY = Quantity(
 # The costs of an iteration
 
 
-def parameter_count(sizes: Parameters) -> int:
+def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Parameters of the model, without biases and without the position embedding."""
     L, E = sizes["n_layer"], sizes["n_embd"]
     block = 12 * E**2 + 2 * E  # attention 4 E², MLP 8 E², two layer norms
     return int(len(VOCABULARY) * E + L * block + E)
 
 
-def tokens(sizes: Parameters) -> int:
+def tokens(sizes: Mapping[str, Any]) -> int:
     """Tokens of an iteration, over all of its micro-batches."""
-    count: int = sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"]
-    return count
+    return int(sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"])
 
 
-def flops(sizes: Parameters) -> float:
+def flops(sizes: Mapping[str, Any]) -> float:
     """Model FLOPs of an iteration: those of PaLM (Chowdhery et al. 2022, appendix B).
 
     As nanoGPT's ``estimate_mfu`` counts them: for each token 6 N for the matrix products of the
@@ -83,7 +73,7 @@ def flops(sizes: Parameters) -> float:
     return float((6 * parameter_count(sizes) + attention) * tokens(sizes))
 
 
-def _size(parameters: Parameters) -> list[dict[str, str]]:
+def _size(parameters: Mapping[str, Any]) -> list[dict[str, str]]:
     """The model's size as nanoGPT states it, and the tokens of an iteration."""
     millions = f"{parameter_count(parameters) / 1e6:#.3g} M"
     count = f"{tokens(parameters):,}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.experiment import IMPLEMENTATIONS
 from flashlab.analysis.frames import POOLED, SPEED, Dataset, Sweep, number, word
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
