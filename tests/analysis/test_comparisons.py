@@ -145,12 +145,12 @@ def test_a_ratio_that_is_looked_at_again_is_less_sure(planter: Planter) -> None:
 # Which processes ran side by side
 
 
-def blocks(offset: float, factor: float, boot: str = "boot", gpu: str | None = None) -> Run:
+def blocks(offset: float, factor: float, gpu: str | None = None) -> Run:
     """A process in each of three blocks, 30 minutes apart, at so many minutes from its start.
 
     The card makes all times of a block as long as `WILD` says.
     """
-    return [at(30 * i + offset, gpu, boot, forward=factor * own) for i, own in enumerate(WILD)]
+    return [at(30 * i + offset, gpu, "boot", forward=factor * own) for i, own in enumerate(WILD)]
 
 
 def added(start: float, factor: float) -> Any:
@@ -166,7 +166,6 @@ GPU = {"device": "cuda", "dtype": "float16"}
 PAIRS: Mapping[str, tuple[tuple[Run, Run], int, dict[str, Any]]] = {
     "in one block, whatever the card did": ((BESIDE, PYTORCH), 3, {}),
     "an edited kernel, measured later": ((LATER, PYTORCH), 0, {}),
-    "two cards": ((blocks(1, 1.0, boot="another"), PYTORCH), 0, {}),
     "an older dataset, without ends": (([{**p, "ended": None} for p in BESIDE], PYTORCH), 0, {}),
     "an import": (([{**p, **IMPORTED} for p in BESIDE], PYTORCH), 0, {}),
     "one pair alone": (([BESIDE[0], *LATER[1:]], PYTORCH), 0, {}),

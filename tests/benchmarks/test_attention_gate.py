@@ -102,11 +102,9 @@ def test_a_wrong_kernel_is_refused_with_its_error(wrong: str) -> None:
 
 
 def test_a_gradient_that_one_of_the_inputs_lacks_is_missed() -> None:
-    def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Any:
-        return repeating(q, k.detach(), v, causal)
-
+    how = Shape(1, 16, 2, 16, False), "float32", "cpu", "separate"
     with pytest.raises(IncorrectError, match="no gradient with respect to q, k and v"):
-        check_correctness(attention, Shape(1, 16, 2, 16, False), "float32", "cpu", "separate")
+        check_correctness(lambda q, k, v, causal: repeating(q, k.detach(), v, causal), *how)
 
 
 # Heads of queries that share keys and values
@@ -151,14 +149,9 @@ def test_keys_that_are_shared_wrong_are_seen(monkeypatch: pytest.MonkeyPatch, he
             check_correctness(interleaved, *how)
 
 
-@pytest.mark.parametrize(
-    ("name", "form", "said"),
-    [
-        ("SdpaEfficient", "separate", "does not say that it TAKES num_kv_heads"),
-        ("Flash2", "packed", "num_kv_heads: separate q, k and v alone"),
-    ],
-)
-def test_what_does_not_take_shared_keys_is_unsupported(name: str, form: str, said: str) -> None:
-    assert attention_of(kernel(name), form, replace(SHARED, num_kv_heads=6))
-    with pytest.raises(NotImplementedError, match=said):
-        attention_of(kernel(name), form, SHARED)
+def test_what_does_not_take_shared_keys_is_unsupported() -> None:
+    undeclared = ("SdpaEfficient", "separate", "does not say that it TAKES num_kv_heads")
+    for name, form, said in (undeclared, ("Flash2", "packed", "separate q, k and v alone")):
+        assert attention_of(kernel(name), form, replace(SHARED, num_kv_heads=6))
+        with pytest.raises(NotImplementedError, match=said):
+            attention_of(kernel(name), form, SHARED)

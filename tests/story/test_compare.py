@@ -126,7 +126,6 @@ SINGLE = [{**each, "processes": "1 1"} for each in FUSED]
 DIFFERING = differing("device_name", "memory_clock", "cuda")
 CASES: Mapping[str, tuple[Sequence[Row], Mapping[str, Any], str]] = {
     "groups": ([*NAIVE, *FUSED], {}, "above all for the naive implementation: in total Pytorch ru"),
-    "how many": ([*NAIVE, *FUSED], {}, "Of 10 comparisons 6 show New faster and none slower."),
     "a gain of the fused": (gains(1.1, 1.3), {}, "faster above all for the fused implementations"),
     "gains that overlap": (gains(1.11, 1.1), {}, "In total, and on average over the sizes, the na"),
     "equally fast": (one(1.0), SAME, "equally fast: all 1 comparisons are within 5%."),
