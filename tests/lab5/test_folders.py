@@ -14,17 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from planted.course import row_of, write_rows
-from planted.folders import (
-    KNOWN,
-    Measured,
-    Option,
-    grid,
-    lab,
-    of_heads,
-    runs_of,
-    six_digits,
-    write,
-)
+from planted.folders import KNOWN, Measured, grid, lab, of_heads, runs_of, six_digits, write
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -51,10 +41,10 @@ SCHEMES: dict[str, Callable[[int, Measured], str]] = {
         "b{}_s{}_h{}_e{}".format(*one.sizes) + f"_{one.implementation.lower()}_{i}.json"
     ),
     "a folder a sweep": lambda _, one: f"{one.swept}/{one.value}_{BY[one.implementation]}.json",
-    "flags": lambda _, one: f"--{one.swept}={one.value} --impl={one.implementation}.json",
     "a folder an implementation": lambda _, one: (
         f"{one.implementation}/{one.swept}{one.value}.json"
     ),
+    "flags": lambda _, one: f"--{one.swept}={one.value} --impl={one.implementation}.json",
     "in the order of the flags": partial(by_positions, (0, 1, 2, 3)),
     "in another order": partial(by_positions, (1, 0, 2, 3)),
     "numbers alone": lambda i, _: f"result{i}.json",
@@ -74,18 +64,11 @@ def documents(files: Mapping[str, Measured]) -> dict[str, Any]:
     return {name: one.document for name, one in files.items()}
 
 
-def truth(files: Mapping[str, Measured]) -> dict[str, Option]:
-    return {name: one.option for name, one in files.items()}
-
-
 def swept(entries: list[dict[str, Any]]) -> dict[str, Any]:
     """The blocks of the experiments that a folder's runs make, by name."""
     every = [attention_run(*option, "float16", "cuda") for option in runs_of(entries).values()]
     experiments = config_of(every)["experiments"]
     return {each["use"]: each["cuda"] for each in experiments if "cuda" in each}
-
-
-# Any lab, by any names
 
 
 def planted(rng: random.Random, happening: str, scheme: str) -> tuple[dict[str, Any], Any]:
@@ -111,7 +94,7 @@ def planted(rng: random.Random, happening: str, scheme: str) -> tuple[dict[str, 
     handed = documents(names)
     if happening == "rounded":
         handed = {name: six_digits(each) for name, each in handed.items()}
-    return handed, truth(names)
+    return handed, {name: one.option for name, one in names.items()}
 
 
 @example(seed=0, scheme="a folder an implementation", happening="exchanged")
@@ -146,15 +129,9 @@ def test_no_file_becomes_another_run_without_a_question_or_a_remark(
     assert {name for name, option in read.items() if option != true[name]} <= said
 
 
-# A student's sweeps
-
-
-def test_a_students_sweeps_are_runs_and_the_base_point_is_measured_four_times(
-    tmp_path: Path,
-) -> None:
-    """24 files of four sweeps, by their usual names: 18 runs."""
+def test_four_sweeps_are_runs_and_the_base_point_is_measured_in_each(tmp_path: Path) -> None:
     entries, notices = import_plan(write(tmp_path, documents(FILES)), KNOWN)
-    assert runs_of(entries) == truth(FILES)
+    assert runs_of(entries) == {name: one.option for name, one in FILES.items()}
     named, _ = import_plan(tmp_path, KNOWN, "Tesla T4")
     assert {e["device_name"] for e in entries + named} == {None, "Tesla T4"}
     assert sum(Shape.of(entry["run"]) == BASE for entry in entries) == 8
