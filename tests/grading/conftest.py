@@ -19,7 +19,7 @@ from planted.records import record_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.assigning import Line
 from flashlab.lab5.results import result_of
-from flashlab.lab5.words import said_in_cells
+from flashlab.lab5.words import RATE, TIME, said_in_cells
 from flashlab.plan.datasets import read_dataset
 from flashlab.runs import Run
 from flashlab_grading import submissions
@@ -28,9 +28,8 @@ from flashlab_grading.copies import published_times, times_of
 from flashlab_grading.submissions import check_submission, find_submissions, grade_checked
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
-DEVICE, MEMORY = "NVIDIA H200", "peak_memory_usage(MB)"
-TIME, RATE = "time(s)", "FLOPS(TFLOPs/s)"
-FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
+DEVICE = "NVIDIA H200"
+FLASH = "flash2-b16-n512-h32-e2048-full"
 CAUSAL, LONG = "flash2-b16-n512-h32-e2048-causal", "pytorch-b32-n512-h32-e2048-causal"
 Document = dict[str, Any]
 

@@ -9,31 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import (
-    CAUSAL,
-    FLASH,
-    H200,
-    LONG,
-    MEMORY,
-    NAIVE,
-    RATE,
-    TIME,
-    digits,
-    graded,
-    later,
-    noise,
-    rescaled,
-    rewritten,
-)
+from grading.conftest import CAUSAL, FLASH, LONG, digits, graded, later, noise, rescaled, rewritten
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device, known_devices
 from flashlab.lab5.assigning import File, check_results, known_workspaces
 from flashlab.lab5.results import Result
+from flashlab.lab5.words import MEMORY, RATE, TIME
 from flashlab_grading.checks import OWN_CHECKS, check_coverage, check_physics
+from flashlab_grading.copies import SLIDE
 
-FAST = "flash2-b16-n1024-h32-e2048-full"
+FAST, NAIVE = FLASH.replace("512", "1024"), FLASH.replace("flash2", "pytorch")
 
 
 @later
@@ -111,7 +98,6 @@ def cells(own: Any, count: int) -> None:
     own.rows = {k: [*row[:count], *[""] * (8 - count)] for k, row in own.rows.items() if count}
 
 
-SLIDE = json.loads((H200.parent / "published" / "slide.json").read_text(encoding="utf-8"))
 OF_SLIDE = "Flash2", "32", "1024", "32", "2048", "false", "NVIDIA GeForce RTX 3070"
 MISSING, OPEN = "fail coverage.missing", "not_checked identity.open"
 FULL, MASKED = "Flash2 B·H=512 N=512 d=64 full", "Flash2 B·H=256 N=1024 d=64 causal"
@@ -120,9 +106,7 @@ NO_FLOPS = "not_checked identity.no_flops, not_checked physics.no_flops"
 ALTERED: dict[str, tuple[Any, ...]] = {
     "a key left out": (lambda own: own.document(FLASH).pop("backward"), "fail form.missing_key"),
     "a rate": (times(1.01, "backward", RATE), f"fail arithmetic.flops, {NO_FLOPS}"),
-    "times that do not add up": (
-        times(0.99, BOTH, TIME), times(1 / 0.99, BOTH, RATE), "fail arithmetic.sum"
-    ),
+    "a sum": (times(0.99, BOTH, TIME), times(1 / 0.99, BOTH, RATE), "fail arithmetic.sum"),
     "512 bytes more": (held(FLASH, 2**-11), "fail identity.memory"),
     "another GPU's workspace": (held(NAIVE, 16.25 - 64), "fail identity.workspace"),
     "another implementation": (declared(FLASH, 1, "Pytorch"), "fail identity.implementation"),
@@ -133,25 +117,17 @@ ALTERED: dict[str, tuple[Any, ...]] = {
         "warn identity.cuda_memory, not_checked physics.cpu",
     ),
     "beyond the ceiling": (rescaled(FAST, by=0.2), "fail physics.rate"),
-    "beyond the memory": (
-        rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "fail physics.bytes"
-    ),
-    "slower than more work": (rescaled(LONG, by=2.5), "warn plausibility.order"),
+    "beyond memory": (rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "fail physics.bytes"),
     "in one pass": (rescaled(LONG, by=2.5, names=["forward"]), "pass plausibility.pass"),
     "the same under 1 ms": (rescaled(CAUSAL, by=3), "warn plausibility.order"),
-    "a slow backward pass": (
-        rescaled("flash2-b64-n512-h32-e2048-causal", by=3, names=["backward"]),
-        "warn plausibility.ratio",
-    ),
+    "a slow pass": (rescaled("flash2-b64", by=3, names=["backward"]), "warn plausibility.ratio"),
     "another label": (with_another_label, "fail copies.within"),
     "a constant rate": (
         lambda own: own.derive(FLASH, lambda t: t / 4, own.document(FAST)),
         "fail copies.proportional",
     ),
     "a record of the other": (record(implementation="Pytorch"), "fail identity.implementation"),
-    "a record of a shape of the same FLOPs": (
-        record(batch_size=4, seq_len=1024), "fail identity.shape"
-    ),
+    "a record of as many FLOPs": (record(batch_size=4, seq_len=1024), "fail identity.shape"),
     "a record of no shape": (record(num_heads=0), "fail form.record"),
     "a record of shared keys": (record(num_kv_heads=8), "pass form.not_a_result"),
     "a record and a row that differ": (  # of as many FLOPs, and as much memory
@@ -159,25 +135,17 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     ),
     "samples of another time": (record((1.1,) * 20), "fail arithmetic.samples"),
     "too many samples": (record((1.1,) * 20_001), "fail form.many_samples"),
-    "equal samples": (
-        lambda own: own.add_records(lambda i: [1.0] * 21), "fail plausibility.identical"
-    ),
-    "one noise": (
-        lambda own: own.add_records(lambda i: noise(1)), "fail plausibility.one_noise"
-    ),
+    "no noise": (lambda own: own.add_records(lambda i: [1] * 21), "fail plausibility.identical"),
+    "one noise": (lambda own: own.add_records(lambda i: noise(1)), "fail plausibility.one_noise"),
     # Honest but odd, or what cannot be checked: noted, and not accused.
     "true records": (true_records, "pass identity.pass"),
-    "memory to two decimals": (
-        rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"
-    ),
+    "rounded memory": (rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"),
     "times to six decimals": (rewritten(lambda x: round(x, 6), TIME), "pass arithmetic.rounded"),
     "workspaces of 8 MiB": (workspaces(8), "pass identity.workspace_unusual"),
     "another GPU's workspaces": (workspaces(16.25), "warn identity.workspace_of_another"),
     "a mixture of them": (workspaces(16.25, 2), "fail identity.workspace"),
     "a row twice": (row_twice(), "pass form.pass"),
-    "a digit": (
-        digits(1, text=FLASH), f"not_checked arithmetic.coarse, {NO_FLOPS}"
-    ),
+    "a digit": (digits(1, text=FLASH), f"not_checked arithmetic.coarse, {NO_FLOPS}"),
     "a kernel of one's own": (declared(FLASH, 1, "Mine"), "not_checked identity.no_model"),
     "a wrong name alone": (renamed("baseline.json"), "not_checked identity.open"),
     "memory of nothing": (
@@ -190,15 +158,10 @@ ALTERED: dict[str, tuple[Any, ...]] = {
         only("a.json", "Flash2", "", "", "32", "2048", "", ""),
         f"{MISSING}, {OPEN} {FULL} | {MASKED}",
     ),
-    "and the mask": (
-        only("a.json", "Flash2", "", "", "32", "2048", "false", ""),
-        f"{MISSING}, pass identity.pass_partly {FULL}",
-    ),
     "the course's slide": (
-        only("slide.json", *OF_SLIDE, document=SLIDE),
+        only("slide.json", *OF_SLIDE, document=json.loads(SLIDE.read_bytes())),
         f"{MISSING}, pass identity.pass, pass physics.pass",
     ),
-    # A name alone fails no file.
     "a name of another run": (only("pytorch_b16_n512_h32_e2048_full.json"), MISSING),
 }  # fmt: skip
 
@@ -225,9 +188,6 @@ def test_a_sound_submission_passes_every_check(sound: Any, tmp_path: Path) -> No
     assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
     assert {line.check for line in found.lines("not_checked")} == {"copies"}
     assert [own.badges for own in found.submissions] == [("available", "functional")]
-
-
-# Single checks
 
 
 SECONDS = {"forward": 1.0, "backward": 2.5, BOTH: 3.5}
@@ -262,8 +222,9 @@ SHORT = Shape(2**18, 16, 1, 8, False)
 """Short heads and rows, whose time is that of moving their bytes."""
 
 
-@pytest.mark.parametrize(("share", "step", "verdict"), [(1.01, 0, "pass"), (0.99, 0, "fail"),
-                                                        (0.99, 1e-3, "pass")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("share", "step", "verdict"), [(1.01, 0, "pass"), (0.99, 0, "fail"), (0.99, 1e-3, "pass")]
+)
 def test_a_pass_is_refuted_only_below_the_time_of_its_compulsory_bytes(
     share: float, step: float, verdict: str
 ) -> None:
@@ -300,11 +261,7 @@ SWEEPS: dict[str, tuple[list[tuple[int, int, int, int, bool]], str, str]] = {
     "masks": (MASKS, "causal", "pass"),
     "masks at one shape": (MASKS[:2], "causal", "few_masks"),
     "one mask": (MASKS[::2], "causal", "missing"),
-    "as much B·E, at other B": (
-        [(16, 512, 16, 1024, True), (16, 512, 32, 1024, True), (32, 512, 32, 512, True)],
-        "num_heads", "missing",
-    ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
@@ -317,9 +274,6 @@ def test_three_values_with_all_else_equal_are_an_experiment(sweep: str) -> None:
     for own, wanted in ((files, expected), ([several], unsure)):
         codes = {x.params["experiment"]: x.code for x in [*check_coverage(own, ())][5:]}
         assert codes[experiment].removeprefix("coverage.") in (wanted, "few_masks")
-
-
-# Any number altered
 
 
 KEYS = [(name, key) for name in SECONDS for key in (TIME, RATE)]
@@ -338,13 +292,12 @@ def alter(document: Any, chance: random.Random) -> None:
         holder[key] = other if holder is not document else holder[key] * factor
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_altered_passes_and_nothing_crashes(seed: int, sound: Any, tmp_path: Path) -> None:
-    """200 altered files a seed, each beside its declaration."""
-    chance = random.Random(seed)
+def test_nothing_altered_passes_and_nothing_crashes(sound: Any, tmp_path: Path) -> None:
+    """400 altered files, each beside its declaration."""
+    chance = random.Random(0)
     original, rows = sound.documents, sound.rows
     sound.documents, sound.rows = {}, {}
-    for i in range(200):
+    for i in range(400):
         source, file = chance.choice([*original]), f"{i:03}.json"
         sound.documents[file] = copy.deepcopy(original[source])
         alter(sound.documents[file], chance)

@@ -22,20 +22,10 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.config import ConfigError
 from flashlab.files import write_json
 from flashlab.labels import messages
+from flashlab_grading import sheets
 from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, Line, Submission
 from flashlab_grading.copies import ROOT, SLIDE
-from flashlab_grading.sheets import (
-    MAX_CHARACTERS,
-    cell,
-    escaped,
-    for_page,
-    self_check,
-    to_html,
-    urgency,
-    write_grades,
-    write_stage,
-    write_summary,
-)
+from flashlab_grading.sheets import MAX_CHARACTERS, cell, escaped, for_page, self_check, to_html
 
 
 def without_batches_and_heads(own: Any) -> None:
@@ -75,7 +65,7 @@ def test_a_class_is_told_by_causes_with_the_most_pressing_first(sound: Any, tmp_
         own.write(tmp_path / "class" / name)
     write_json(tmp_path / "order.json", {**ORDER, "submissions": str(tmp_path / "class")})
     names = ("order.json", "grades.csv", "summary.csv", "grades.pdf")
-    write_stage(*(tmp_path / name for name in names))
+    sheets.write_stage(*(tmp_path / name for name in names))
     assert len(pages(tmp_path / "grades.pdf")) <= 4
     rows = csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8", newline=""))
     row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
@@ -116,8 +106,8 @@ def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: P
     html = to_html(found.submissions, [f"l{hostile}"], {**ORDER, "orders": {"x": 1}})
     assert "<i>" not in html and not {*html} & {*"\u202e\x1b\r"}
     assert {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)} >= {"b", "CPU", "l"}
-    write_grades(tmp_path / "grades.csv", found.lines(), ["zh_TW", "en"])
-    write_summary(tmp_path / "summary.csv", found.submissions)
+    sheets.write_grades(tmp_path / "grades.csv", found.lines(), ["zh_TW", "en"])
+    sheets.write_summary(tmp_path / "summary.csv", found.submissions)
     for sheet in ("grades.csv", "summary.csv"):
         text = tmp_path.joinpath(sheet).read_bytes().decode()
         assert not set(text) & set("\x1b\u202e\r\t\ufeff\x00")
@@ -132,11 +122,9 @@ def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: P
 def test_who_is_accused_comes_before_who_is_incomplete_and_that_before_a_question() -> None:
     lines = [Line("fail", code) for code in ("identity.memory", "coverage.missing")]
     each = [*lines, Line("warn", "copies.likely"), Line("pass", "form.pass")]
-    places = [urgency(Submission("", lines=own)) for own in (lines, *([line] for line in each))]
+    told = [lines, *([line] for line in each)]
+    places = [sheets.urgency(Submission("", lines=own)) for own in told]
     assert places == sorted(places) and len({*places}) == 5
-
-
-# The selfcheck
 
 
 def test_a_project_handed_in_whole_is_its_own_results(
@@ -170,12 +158,10 @@ def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_tak
     sound.write(tmp_path / "published")
     tmp_path.joinpath("none").mkdir()
     label = " → Flash2 B·H=512 N=128 d=64 causal → Pytorch B16 N128 H32 E2048"
-    labels = label, "matches Flash2 to the byte. (35 more likewise)"
     for name, language, status, *texts in (
         ("sound", "en", 0, "reads these files as 36 measurements of 36 runs"),
         ("published", "en", 1, "data/h200 (lab5)"),
-        ("labels", "en", 1, *labels),
-        ("labels", "zh_TW", 1, "（另有 35 項也是如此）"),
+        ("labels", "en", 1, label, "matches Flash2 to the byte. (35 more likewise)"),
         ("nameless", "en", 0, "A complete row in runs.csv would settle it."),
         ("none", "en", 1, "There is no file of which"),
         ("none", "zh_TW", 1, "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
@@ -184,8 +170,6 @@ def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_tak
         said = capsys.readouterr().out
         assert [text for text in texts if text not in said] == []
 
-
-# Texts
 
 FOLDERS = [Path(package.__file__ or "").parent for package in (flashlab_grading, lab5)]
 FILES = [*(file for folder in FOLDERS for file in folder.glob("*.py")), Path(untrusted.__file__)]

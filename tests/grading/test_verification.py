@@ -166,9 +166,6 @@ def test_the_same_data_give_the_same_bytes_anywhere_and_at_any_time_on_another_p
     subprocess.run(command, check=True, cwd=tmp_path, env=environment)
 
 
-# Ways to alter the PDF, none of which depends on what is on a page
-
-
 def saved(alter: Callable[[Any], object], content: bytes) -> bytes:
     """The PDF as pikepdf saves it after an alteration of its objects."""
     out = io.BytesIO()
@@ -198,14 +195,13 @@ def by_qpdf(arguments: str, content: bytes) -> bytes:
         return target.read()
 
 
-def put(path: str, text: str, pdf: Any) -> Any:
+def put(path: str, text: str, pdf: Any) -> None:
     """Set keys, in the syntax of PDF, of what keys and positions lead to from the catalog."""
     found = pdf.Root
     for step in path.split():
         found = found[int(step) if step.isdigit() else f"/{step}"]
     for key, value in pikepdf.Object.parse(f"<<{text}>>".encode()).items():
         found[key] = value
-    return found
 
 
 def rewrite(key: str, old: bytes, new: bytes, pdf: Any) -> None:
@@ -238,7 +234,6 @@ SET |= {
 OBJECTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a box": (lambda pdf: pdf.pages[0].contents_add(b"9 9 9 9 re f"), "(Contents"),
     "hidden text": (partial(rewrite, "/Contents", b"$", b"BT 3 Tr ( ) Tj ET"), "its bytes differ"),
-    "a page less": (lambda pdf: pdf.pages.__delitem__(-1), "the list of pages: it is"),
     "a page more": (lambda pdf: pdf.pages.append(pdf.pages[0]), "the list of pages: it is"),
     "pages exchanged": (lambda pdf: pdf.pages.reverse(), "page 1: "),
     "pages in a circle": (lambda pdf: pdf.Root.Pages.Kids.append(pdf.Root.Pages), UNREADABLE),
@@ -249,10 +244,7 @@ OBJECTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a title": (lambda pdf: pdf.docinfo.update({"/Title": "99x"}), "it is “99x”"),
     "XMP": (partial(rewrite, "/Metadata", b"FlashLab", b"Flashlab"), "bytes differ (Metadata)"),
     "a file outside the list": (lambda pdf: pdf.Root.AF.append(pdf.Root.AF[0]), "it is a list of"),
-    "a file twice": (
-        lambda pdf: (names := pdf.Root.Names.EmbeddedFiles.Names).extend([*names][:2]),
-        UNREADABLE,
-    ),
+    "one twice": (lambda pdf: (x := pdf.Root.Names.EmbeddedFiles.Names).extend(x[:2]), UNREADABLE),
 }
 ALTERED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     **{" ".join(key)[:60]: (partial(saved, partial(put, *key)), SET[key]) for key in SET},
@@ -261,14 +253,12 @@ ALTERED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "encrypted": (partial(by_qpdf, "--encrypt --owner-password=x --bits=256 --"), "is encrypted"),
     "a number twice": (number_twice, "it has an object twice"),
     "zeros behind it": (lambda content: content + b"\0" * 2000, UNREADABLE),
-    "half of it": (lambda content: content[: len(content) // 2], UNREADABLE),
     "its end missing": (lambda content: content[:-40], UNREADABLE),
     "a wrong place": (lambda content: content.replace(b"startxref\n", b"startxref\n9"), UNREADABLE),
     "no PDF": (lambda content: b"\xff" * 100, UNREADABLE),
 }
 """What is not the report that its data give, with part of what is said then."""
-QPDF = ("", "--object-streams=disable", "--object-streams=generate", "--linearize")
-QPDF += ("--compress-streams=n", "--recompress-flate", "--coalesce-contents", "--min-version=2.0")
+QPDF = ("--object-streams=disable", "--linearize", "--recompress-flate", "--coalesce-contents")
 SAME: dict[str, Callable[[bytes], bytes]] = {
     **{f"qpdf {x}": partial(by_qpdf, x) for x in (*QPDF, "--qdf --normalize-content=n")},
     "pikepdf": partial(saved, str),
@@ -296,15 +286,6 @@ def test_all_that_a_reader_can_reach_is_compared_and_nothing_else(
     assert (tmp_path / "lab5.rebuilt.pdf").read_bytes() == report
 
 
-def test_the_text_of_the_first_page_that_differs_is_shown(report: bytes, verify: Verified) -> None:
-    empty = saved(lambda pdf: [page.Contents.write(b"") for page in pdf.pages], report)
-    first, *others = differences(verify(empty)[1])
-    said = "its bytes differ (Contents)"
-    line = "line 1: it says “nothing”, and its data give “Author 王〓明”"
-    assert first == f"difference: page 1: {said}: {line}"
-    assert others == [f"difference: page {number}: {said}" for number in range(2, len(others) + 2)]
-
-
 def test_what_readers_show_otherwise_than_qpdf_reads_it_is_found(
     report: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +300,6 @@ def test_what_is_attached_otherwise_is_found_by_the_records(files: Files, verify
     metrics = re.sub(rb",0\.", b",9.", files["seq_len-metrics.csv"], count=1)
     for name, content, words in (
         ("seq_len-metrics.csv", metrics, "its bytes differ (EF F)"),
-        ("observations.json", files["observations.json"] + b"\n", "its bytes differ (EF F)"),
         ("extra.exe", b"MZ", "it is added"),
         ("seq_len-samples.csv", None, "it is missing"),
     ):
@@ -332,8 +312,9 @@ def test_a_sample_changed_is_found_by_tables_and_pages_and_all_data_made_anew_by
 ) -> None:
     altered = with_manifest({**files, "records.jsonl.gz": packed(measured(factor=2))})
     status, said = verify(files=altered)
-    page = differences(said)[0]
-    assert status == 1 and ": it says “" in page and page.startswith("difference: page 1: ")
+    page, *others = differences(said)
+    assert status == 1 and page.startswith("difference: page 1: ") and ": it says “" in page
+    assert not any(": it says “" in other for other in others)
     assert "seq_len-samples.csv: its bytes differ" in said
     status, said = verify(files=attachments_of(rebuilt(altered, tmp_path)))
     assert (status, differences(said)[0], "its bytes differ (EF" in said) == (1, page, False)
@@ -363,7 +344,6 @@ def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_pa
         ("ceilings.json", "cannot be rebuilt from its data", b"[]"),
         ("observations.json", "memory limit", b" " * 100_000_000),
         ("remark-seq_len-en.md", "remark-seq_len-en.md is not attached", None),
-        ("remark-seq_len-en-1.png", "remark-seq_len-en-1.png is not attached", None),
         ("remark-seq_len-en-2.jpg", "neither PNG nor JPEG", b"<svg><script/></svg>"),
     ]
     bad = ("../x.json", "a\0.json", "\u202e.json", ".x.json", "x" * 300, "")
