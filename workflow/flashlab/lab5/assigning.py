@@ -29,7 +29,7 @@ from flashlab.lab5.words import ATTRIBUTES, FLASH2, HEAD_DIM, NAIVE, SIZES, Said
 Option = tuple[str, Shape]
 """A run that a result can be: implementation and shape."""
 
-MOST, MAX_LENGTH = 2000, 2**17
+MOST, MAX_LENGTH = 5000, 2**17
 """Most sequence lengths of a head's size that are tried (numbers that allow more tell nothing), and
 the longest."""
 
