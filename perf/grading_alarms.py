@@ -19,14 +19,14 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 
-from grading.conftest import MEMORY, Handed, recorded
+from grading.conftest import Handed, recorded
 from planted.course import memory_of
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
 from flashlab.lab5.results import RATIOS
-from flashlab.lab5.words import FLASH2, NAIVE
+from flashlab.lab5.words import FLASH2, MEMORY, NAIVE
 from flashlab_grading.checks import PASSES, Line, bytes_moved
 from flashlab_grading.copies import times_of
 from flashlab_grading.submissions import check_alone, grade_checked

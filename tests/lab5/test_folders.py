@@ -98,6 +98,7 @@ def planted(rng: random.Random, happening: str, scheme: str) -> tuple[dict[str, 
 
 
 @example(seed=0, scheme="a folder an implementation", happening="exchanged")
+@example(seed=469, scheme="a folder a sweep", happening="rounded")
 @example(seed=605, scheme="a folder a sweep", happening="rounded")
 @given(
     st.integers(0, 10**6),
