@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from figures.drawn import BOTH, Results, assert_legible, dataset_of, drawn, sweep_of, texts_of
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from planted import ladder, training
@@ -18,7 +21,7 @@ from story.breaking import counted
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.devices import find_device
 from flashlab.figures.stage import across
-from flashlab.figures.style import save
+from flashlab.figures.style import COLOURS, GREY, MARKERS, PALE, dark, looks_of, save
 from flashlab.story.ladder import ladder_of
 
 TIMES = {
@@ -138,7 +141,26 @@ def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path
     assert not [*across(ladder.SIMULATED.dataset(tmp_path / "simulated"), ["en"])]
 
 
-# Text that stays text
+# Colours that are told apart, and text that stays text
+
+
+def luminance(shade: str) -> float:
+    """That of a colour, of white 1."""
+    parts = np.array(to_rgb(shade))
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2127, 0.7152, 0.0722])
+
+
+def test_implementations_are_told_apart_by_lightness_alone_and_by_markers() -> None:
+    """Whoever sees which colours; many have shades of their own, and texts have contrast."""
+    lightness = sorted(116 * np.cbrt(luminance(shade)) - 16 for shade in COLOURS)
+    assert min(b - a for a, b in itertools.pairwise(lightness)) > 7
+    assert len(set(MARKERS)) == len(MARKERS) == len(COLOURS)
+    looks = looks_of({str(style): style for style in range(2 * len(COLOURS))})
+    assert len({look.shade for look in looks.values()}) == len(looks)
+    least = {**{dark(shade): 4.5 for shade in COLOURS}, GREY: 4.5, PALE: 2.3}
+    for shade, contrast in least.items():
+        assert 1.05 / (luminance(shade) + 0.05) > contrast, shade
 
 
 def test_a_point_says_what_it_stands_for_in_the_file(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ class Handed:
         chance, level = random.Random(seed), random.Random(seed).uniform(1.0, 1.05)
         return self.measured(lambda: level * chance.lognormvariate(0, 0.01))
 
-    def jittered(self, jitter: float, level: float = 1.0) -> Self:
+    def jittered(self, jitter: float, level: float = 1.0, seed: int = 1) -> Self:
         """A copy in which each time is changed by up to `jitter` either way."""
-        chance = random.Random(1)
+        chance = random.Random(seed)
         return self.measured(lambda: level * (1 + chance.uniform(-jitter, jitter)))
 
     def exchange_labels(self) -> Self:

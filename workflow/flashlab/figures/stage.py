@@ -243,9 +243,8 @@ def _ratios(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> dict[int, str]:
         return {}
     (other,) = (name for name in names if name != sweep.data.baseline)
     speeds = sweep.speed(metric.name, other)
-    open_at = {"undecided": "?"}
     return {
-        int(row.Index): f"{times((row.x, row.low, row.high))}×{open_at.get(row.verdict, '')}"
+        int(row.Index): f"{times((row.x, row.low, row.high))}×{'?' * (row.verdict == 'undecided')}"
         for row in style.rows_of(speeds)
     }
 
