@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -169,23 +168,6 @@ def planter(tmp_path: Path) -> Planter:
     from planted.experiments import Planter
 
     return Planter(tmp_path)
-
-
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk with room for 64 KiB; where mounting is denied, a limit on files."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
-    mounted = subprocess.run(command, capture_output=True)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if mounted.returncode:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
-    yield folder
-    if mounted.returncode:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    else:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def elsewhere(home: Path, package: Path) -> dict[str, str]:

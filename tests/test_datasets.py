@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from exact_memory import exact_peak_memory
-from planted.plans import plan_of
-from planted.records import counters_of, record_of
+from planted.records import counters_of, record_of, written
 
 from flashlab.files import sha256_of
 from flashlab.plan import freezing
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.plan.freezing import keep, pack
+from flashlab.plan.plan_files import Plan
 from flashlab.records import (
     COUNTERS,
     STATUSES,
@@ -139,10 +139,28 @@ OLD, NEW = "a" * 40, "b" * 40
 
 @pytest.fixture
 def frozen(tmp_path: Path) -> Frozen:
-    """Plans some records and freezes them as data/mine."""
+    """Plans some records, which are written, and freezes them as data/mine."""
 
     def build(*records: Any, data: str = "data", counters: Any = (), **keys: Any) -> Path:
-        return keep(plan_of(tmp_path, records, counters, **keys), tmp_path / data)
+        paths = {written(tmp_path, each).as_posix(): each for each in (*records, *counters)}
+        ceilings = tmp_path / "ceilings.json"
+        ceilings.write_text(json.dumps({"environment": records[0].environment}))
+        config = {
+            **{"name": "mine", "freeze_anyway": True, "anonymous": False, "alone": False},
+            **{"measure": {"protocol": "sampled"}, "device": "auto"},
+            **{"baseline": "Pytorch", "summary": {}, "experiments": []},
+            **keys,
+        }
+        plan = Plan(
+            **{"benchmark": "attention", "report": "lab5", "dataset": "local", "home": ""},
+            **{"device": "cpu", "device_name": "", "config": config, "ceilings": str(ceilings)},
+            counters=[path for path, record in paths.items() if record.has_counters],
+            orders={
+                path: {"run": record.run.to_json(), "protocol": dict(record.protocol)}
+                for path, record in paths.items()
+            },
+        )
+        return keep(plan, tmp_path / data)
 
     return build
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -61,12 +62,15 @@ def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(tmp_path: Path
     assert json.loads(path.read_text()) == "after the kill"
 
 
-def test_on_a_full_disk_nothing_is_left_but_what_was_there(full_disk: Path) -> None:
-    path = full_disk / "r.json"
+def test_on_a_full_disk_nothing_is_left_but_what_was_there(tmp_path: Path) -> None:
+    """In whose place is a limit on the size of files."""
+    path, limits = tmp_path / "r.json", resource.getrlimit(resource.RLIMIT_FSIZE)
     write_json(path, "old")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
     with pytest.raises(OSError):
         write_json(path, ["x" * 100_000])
-    assert [p.name for p in full_disk.iterdir()] == ["r.json"]
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
     assert json.loads(path.read_text()) == "old"
 
 

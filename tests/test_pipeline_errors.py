@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -84,25 +83,3 @@ def test_a_report_that_fails_leaves_the_one_before_it_and_is_to_be_made_once_men
     assert project.pdf.read_bytes() == before
     project.replace(template, "{{ nothing_of_this_name }}\n", "")
     assert project.plan() == {"Rendering the report", "Writing report/lab5.pdf"}
-
-
-def test_a_full_disk_is_no_result_and_the_next_call_measures(
-    project: Project, full_disk: Path
-) -> None:
-    if not full_disk.is_mount():
-        pytest.skip("mounting a small disk is not permitted here")
-    with project.config() as config:
-        del config["experiments"][1:]
-        config["experiments"][0]["implementations"] = ["Pytorch"]
-    write = f"__import__('pathlib').Path({str(full_disk / 'compiled')!r}).write_bytes(bytes(2**20))"
-    project.append("kernels/flash2.py", f"\n{write}\n")
-    before = project.records
-    asked = ("records", "--config", "counters=no")
-    done = project.snakemake("--cores", "1", *asked)
-    assert "No space left on device; nothing is recorded" in done.stdout
-    assert project.records == before
-    subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
-    project.make(*asked)
-    (made,) = project.records.keys() - before.keys()
-    record = json.loads(project.result(f"records/{made}").read_text())
-    assert record["record"]["status"] == "ok"

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from measuring.cheats import HEAD
+from measuring.conftest import HEAD
 from waiting import wait_until
 
 from flashlab.benchmarks.model import Benchmark

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from measuring.cheats import CHEATS, HEAD, refused_on
+from measuring.conftest import CHEATS, HEAD, refused_on
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring.failures import IncorrectError

@@ -1,4 +1,4 @@
-"""Kernels written for a test, and orders to measure them."""
+"""Kernels written for a test or to cheat (`cheats.toml`), and orders to measure them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import subprocess
 import tempfile
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring.cheats import HEAD
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -21,8 +21,17 @@ from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
 
+CHEATS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("cheats.toml").read_text("utf-8"))
+"""Kernels that are not what their times or memory say, and what is said of each."""
+
+HEAD: str = CHEATS.pop("head")
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 Measured = Callable[..., Record]
+
+
+def refused_on(device: str) -> list[str]:
+    """The names of the cheats that have no times on a device."""
+    return [name for name, cheat in CHEATS.items() if device in cheat.get("devices", ["cpu"])]
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from measuring.cheats import CHEATS, refused_on
-from measuring.conftest import Measured
+from measuring.conftest import CHEATS, Measured, refused_on
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape

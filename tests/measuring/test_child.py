@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from measuring.cheats import HEAD
+from measuring.conftest import HEAD
 
 from flashlab import machine
 from flashlab.benchmarks.attention import measure as attention
