@@ -108,6 +108,8 @@ class Judge:
             yield _is_flat([*x.values()])
         if says == "moves":
             yield (ends[1] > ends[0]) is (f["change"] == "grows")
+            steps = [b > a for a, b in itertools.pairwise(x.values())]
+            yield f["way"] != "turns" or (any(steps) and not all(steps))
         if says == "peaks":
             yield x.get(f["most"], 2.0) > x.get(f["least"], 1.0)
 

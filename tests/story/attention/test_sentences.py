@@ -92,6 +92,7 @@ LEADS: Mapping[str, tuple[Sequence[Speed], str]] = {
     "stays": ((sure(2.0), sure(2.02), sure(2.01), sure(2.03)), "lead_constant"),
     "a little": ((sure(2.0, 0.003), sure(2.05), sure(2.1), sure(2.2, 0.003)), "lead_moves grows"),
     "peaks": ((sure(2.0), sure(3.0), sure(2.5), sure(2.1)), "lead_peaks"),
+    "up and down": ((sure(4.6), sure(5.7), sure(5.0), sure(5.8)), "lead_moves turns"),
     "shrinks": ((sure(3.0), sure(2.5), sure(2.0), sure(1.5)), "lead_moves shrinks"),
     "turns": ((sure(0.86), open_(1.0), sure(1.2), sure(1.36)), "lead_turns"),
     "slower": ((sure(0.5),) * 4, "lead_slower"),
@@ -105,7 +106,7 @@ def test_a_lead_is_told_by_verdicts_and_intervals_alone(two: Dataset, case: str)
     """It moves where its ends exclude each other; values that are open are named."""
     found, says = LEADS[case]
     (clause, *_) = time.lead_clause(sweep_of(altered(two, "seq_len", found)), "Flash2") or [{}]
-    assert says in (clause["says"], f"{clause['says']} {clause.get('change')}")
+    assert says in (clause["says"], f"{clause['says']} {clause.get('way')}")
     is_open = [v for v, each in zip(N, found, strict=True) if each[3] not in ("faster", "slower")]
     if says not in ("lead_undecided", "lead_equal"):
         assert (clause["open"]["at"] if clause["open"] else []) == is_open

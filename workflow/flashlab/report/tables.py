@@ -40,6 +40,7 @@ from flashlab.story.attention.roles import (
     TOTAL,
     change,
     ends,
+    is_alike,
     is_packed,
     leader,
 )
@@ -52,7 +53,7 @@ WIDE = 5
 """From so many implementations on, tables are set in smaller type."""
 
 SIGNS = {"grows": "↗", "shrinks": "↘", "constant": "=", "peaks": "∧", "dips": "∨"}
-"""How a lead changes along a sweep; ``?`` where that is open."""
+"""How a lead changes along a sweep; nothing where that is open."""
 
 FAILED = {"oom": "OOM", "incorrect": "✗", IMPLAUSIBLE: "!", "unsupported": "–"}
 """What stands in place of a value, by the status of its run; ``×`` for any other."""
@@ -105,7 +106,9 @@ def value_cell(
 ) -> Cell:
     """A measured value, or what stands in its place, before its lead."""
     shown = value_of(s, metric, name, value, variant) or status_of(s, name, value, variant)
-    return Cell(Markup("{}{}").format(shown, lead), s.number_of(name, value, variant))
+    own = s.run(name, value, variant) if metric == TOTAL else None
+    odd = Markup("<sup>!</sup>") if own and own["odd"] else ""
+    return Cell(Markup("{}{}{}").format(shown, odd, lead), s.number_of(name, value, variant))
 
 
 def mark(data: Dataset, name: str) -> Markup:
@@ -243,22 +246,19 @@ def sweep_table(s: Sweep) -> Table:
 def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
     row = None if leads is None else at(leads, value)
-    own = s.run(name, value)
-    odd = Markup("<sup>!</sup>") if own and own["odd"] else ""
-    lead = "" if row is None else LEAD.format(speed(row))
-    return value_cell(s, TOTAL, name, value, "", Markup("{}{}").format(odd, lead))
+    return value_cell(s, TOTAL, name, value, "", "" if row is None else LEAD.format(speed(row)))
 
 
 def _grown(
     total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
 ) -> str:
     """The factor by which a total grows, and how its lead changes."""
-    sign = "" if leads is None else _sign(leads[~leads.odd.astype(bool)])
+    sign = "" if leads is None else _sign(leads)
     return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
 
 
 def _sign(leads: pd.DataFrame) -> str:
-    return SIGNS.get(change(leads), "?")
+    return SIGNS.get(change(leads[~leads.odd.astype(bool)]), "")
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
@@ -406,7 +406,7 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
     columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
     groups = [("", 1), ("", 1), (head("operations"), 1), (head("total", "×"), 2)]
     groups += [(head("lead"), 1), (head("memory"), 1)]
-    signs = ("grows", "shrinks", "constant", "peaks", "dips", "open", "odd", "incorrect", "oom")
+    signs = ("grows", "shrinks", "constant", "peaks", "dips", "odd", "incorrect", "oom")
     sign = Markup("<span class='signs'>{}</span>")
     legend: list[Words] = [head(f"legend.{key}") for key in ("decided", "equal", "undecided")]
     legend += [*(sign.format(head(f"legend.{key}")) for key in signs), *own_legend(data, [name])]
@@ -420,7 +420,8 @@ def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
     (first, last), total, work = at_ends, s.medians(TOTAL), s.work()
     leads, memory = s.speed(TOTAL, name), s.medians(MEMORY)
     both = [speed(at(leads, value)) for value in (first, last)]
-    lead = Markup("{} → {} {}").format(*both, _sign(leads[~leads.odd.astype(bool)]))
+    sign = "!" if is_alike(s) else _sign(leads)
+    lead = Markup("{} → {} {}").format(*both, sign)
     shares = [_share(memory, name, base, v) for v in (first, last)]
     return [
         f"{s.symbol} = {first} → {last}",

@@ -23,8 +23,10 @@ def take(s: Sweep) -> Observation | None:
     """By how the lead of the one, or of the leader, changes along the sweep, and by the memory."""
     name = roles.leader(s)
     led = lead_clause(s, name) if name and roles.has_baseline(s) and not s.is_switch else None
-    if name is None or led is None or s.symbol == roles.SHARED or roles.is_alike(s):
+    if name is None or led is None or s.symbol == roles.SHARED:
         return None
+    if roles.is_alike(s):
+        return Observation("take", s.name, {"names": [*roles.odd_of(s)]}, _odd_rows([s]), "odd")
     at = roles.ends(s, [name, s.data.baseline], MEMORY)
     shares = [share(s, name, end) for end in at] or [1.0, 1.0]
     facts: dict[str, Any] = {**led[0], "good": None, "against": None}

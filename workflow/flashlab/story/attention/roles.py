@@ -7,6 +7,7 @@ both passes unless a pass is named; odd runs are left out of all that is said of
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -176,6 +177,12 @@ def change(speeds: pd.DataFrame) -> str:
     if beyond(last, first) or beyond(first, last):
         return "grows" if beyond(last, first) else "shrinks"
     return "constant" if max(high) / min(low) <= margins(3) else "open"
+
+
+def turns(speeds: pd.DataFrame) -> bool:
+    """True if one step of a lead is shown to go up, and another down."""
+    steps = [*itertools.pairwise(row for _, row in speeds.iterrows())]
+    return any(beyond(b, a) for a, b in steps) and any(beyond(a, b) for a, b in steps)
 
 
 def towards(speeds: pd.DataFrame) -> str | None:

@@ -96,7 +96,7 @@ PACKED: tuple[Kind, ...] = (time.time, packed, lesson.missing, lesson.odd)
 LINES = ("take", "mask_take", "mask_open")
 """The kinds that are an experiment's line on page one, too."""
 
-ONLY_LINES = ("take_two", "take_even", "take_peaks")
+ONLY_LINES = ("take_two", "take_even", "take_peaks", "take_odd")
 """Those whose numbers or verdicts an experiment's paragraph has already."""
 
 

@@ -121,7 +121,8 @@ def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.Data
         says = "lead_slower_at" if open_at else "lead_slower"
         return clause(says, **facts, slower=by["slower"]), speeds
     change = roles.change(speeds)
-    return clause(f"lead_{CHANGES.get(change, change)}", **facts, change=change), speeds
+    way = "turns" if roles.turns(speeds) else change
+    return clause(f"lead_{CHANGES.get(change, change)}", **facts, change=change, way=way), speeds
 
 
 def time(s: Sweep) -> Observation | None:
@@ -142,7 +143,10 @@ def leaders(s: Sweep) -> Observation | None:
         return None
     led, end = lead_clause(s, name) if roles.has_baseline(s) else None, max(best)
     others = {at: roles.not_slower(s, best[at], at) for at in best}
-    near = [{"names": names, "at": at} for at, names in others.items() if names]
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for at, names in others.items():
+        alike.setdefault(tuple(names), []).append(at)
+    near = [{"names": [*names], "at": at} for names, at in alike.items() if names]
     wins = {n: [at for at in best if best[at] == n] for n in roles.subjects(s)}
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
