@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,6 @@ from flashlab.plan.make import make
 from flashlab.plan.plan_files import EXPERIMENTS, Plan
 from flashlab.plan.runs import Namer, Planned, blocks_of, broken_blocks, orders_of, plan_recorded
 from flashlab.records import write_record
-from flashlab.runs import Run
 
 CONFIG = ROOT / "config" / "config.yaml"
 SWEEPS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
@@ -257,24 +256,17 @@ def test_a_young_block_is_completed(tmp_path: Path, minutes: int, measured_again
 # Recorded datasets
 
 
-def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks(tmp_path: Path) -> None:
+def test_a_recorded_dataset_lists_what_it_lacks(tmp_path: Path) -> None:
     one, other = RUNS[:2]
-    (tmp_path / "there.json").touch()
-    entries = [
-        Entry(run, {"name": "sampled"}, tmp_path / name, "abc")
-        for run, name in {one: "there.json", other: "gone.json"}.items()
-    ]
-
-    def recorded(*runs: Run, of: Sequence[Entry], imported: bool = True) -> Planned:
-        dataset = Dataset("x", "cpu", "float32", "sampled", {}, None, of)
-        asked = Experiment("seq_len", NAMES, runs)
-        return plan_recorded([asked], "sampled", dataset, imported=imported)
-
-    assert recorded(one, one, of=entries[:1]).processes == {one: entries[:1]}
-    with pytest.raises(DatasetError, match=f"lacks 1 of the 2 runs .*\n  {re.escape(str(other))}"):
-        recorded(one, other, of=entries[:1])
-    with pytest.raises(DatasetError, match=r"lacks 1 of its records:\n  .*gone\.json"):
-        recorded(one, other, of=entries, imported=False)
+    entry = Entry(one, {"name": "sampled"}, tmp_path / "gone.json", "abc")
+    dataset = Dataset("x", "cpu", "float32", "sampled", {}, None, [entry])
+    for runs, said in (
+        ((one, other), f"lacks 1 of the 2 runs .*\n  {re.escape(str(other))}"),
+        ((one,), r"lacks 1 of its records:\n  .*gone\.json"),
+    ):
+        with pytest.raises(DatasetError, match=said):
+            asked = Experiment("seq_len", NAMES, runs)
+            plan_recorded([asked], "sampled", dataset, imported=False)
 
 
 def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_implementations(

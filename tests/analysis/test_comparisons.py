@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from planted.experiments import SIZES, Planter, noisy
 
 from flashlab.analysis.choices import cells, ranking
@@ -26,7 +24,7 @@ from flashlab.analysis.experiment import (
     SITTINGS_DIFFER,
     Runs,
 )
-from flashlab.analysis.pairing import REACH, Place, RunEstimate, pair_up
+from flashlab.analysis.pairing import Place, RunEstimate, pair_up
 from flashlab.analysis.ratios import LATER_ERROR, Ratio, ratio
 from flashlab.statistics import CONFIDENCE, Estimate, function_estimate, interval_of
 
@@ -200,25 +198,6 @@ def test_a_ratio_is_that_of_the_times_beside_it_and_in_its_interval(planter: Pla
     assert found.pairs == 3 and found.low and found.high
     assert found.ratio == of["Flash2"].median / of["Pytorch"].median > 0.8
     assert found.low <= found.ratio <= found.high
-
-
-places = st.none() | st.builds(
-    lambda card, start, length: Place(card, minute(start), minute(start + length)),
-    st.sampled_from("ab"), st.floats(0, 60), st.floats(0, 20),
-)  # fmt: skip
-
-
-@given(st.lists(places, max_size=6), st.lists(places, max_size=6))
-def test_each_process_is_in_one_pair_at_most_on_one_card_and_within_reach(
-    ones: list[Place | None], others: list[Place | None]
-) -> None:
-    found = pair_up(ones, others)
-    for positions in zip(*found, strict=True):
-        assert len(set(positions)) == len(positions)
-    for one, other in ((ones[i], others[j]) for i, j in found):
-        assert one and other and one.card == other.card
-        assert max(one.started, other.started) - min(one.ended, other.ended) <= REACH
-    assert len(pair_up(others, ones)) == len(found)
 
 
 def test_as_many_as_can_be_and_the_nearest_in_time_are_pairs() -> None:

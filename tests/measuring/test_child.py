@@ -104,16 +104,9 @@ def test_backward_starts_without_gradients_and_a_kernel_says_whose_it_is(answer:
     assert found["metrics"]["backward_time"]["stopped"] == "count"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("import a_library_that_nobody_has", "ModuleNotFoundError"),
-        *(("del attention", "AttributeError"), ("def (", "SyntaxError")),
-    ],
-)
-def test_a_kernel_that_cannot_be_imported_is_a_result(answer: Answer, text: str, said: str) -> None:
-    found = answer(text)
-    assert found["status"] == "error" and found["message"].startswith(said)
+def test_a_kernel_that_cannot_be_imported_is_a_result(answer: Answer) -> None:
+    found = answer("import a_library_that_nobody_has")
+    assert found["status"] == "error" and found["message"].startswith("ModuleNotFoundError")
 
 
 def test_ceilings_follow_from_the_times_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,12 +122,6 @@ def test_ceilings_follow_from_the_times_beside_them(monkeypatch: pytest.MonkeyPa
 
 
 # The peak of a run's memory
-
-
-def peak_of(name: str, shape: Shape, form: str = "packed") -> int:
-    kernel = load_kernel(find_implementations()[name].path)
-    run = {**vars(shape), "dtype": "float32", "device": "cpu", "inputs": form}
-    return attention.peak_memory(kernel, run)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +141,9 @@ def test_the_naive_passs_peak_is_that_of_its_tensors(
 ) -> None:
     scores = 4 * shape.batch_size * shape.num_heads * shape.seq_len**2  # (B, H, N, N)
     one = 4 * shape.batch_size * shape.seq_len * shape.emb_dim  # (B, N, H, D)
-    assert peak_of("Pytorch", shape, form) == matrices * scores + inputs * one
-
-
-def test_flash_never_holds_the_scores() -> None:
-    short, long = (peak_of("Flash2", Shape(1, n, 2, 64, False)) for n in (512, 2048))
-    assert 3.9 < long / short < 4.1
+    kernel = load_kernel(find_implementations()["Pytorch"].path)
+    run = {**vars(shape), "dtype": "float32", "device": "cpu", "inputs": form}
+    assert attention.peak_memory(kernel, run) == matrices * scores + inputs * one
 
 
 @pytest.mark.parametrize(
