@@ -39,24 +39,10 @@ pytestmark = [
     ),
 ]
 
-STEADY = """
-import sys
-
-from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
-from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
-
-RemoteExecutor.next_seconds_between_status_checks = property(lambda _: 1, lambda _, seconds: None)
-if "snakemake" in sys.modules:
-    ExecutorPluginRegistry().collect_plugins()
-"""
-"""Asks for the jobs' status every second, where the plugin waits 10 s longer each time. A fork of
-a process that has Snakemake imported finds the plugins."""
-
 CONFIG = """
 ClusterName=test
 SlurmctldHost=localhost
 SlurmctldPort={ports[0]}
-AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 SlurmUser={user}
 SlurmdUser={user}
@@ -64,19 +50,11 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/pgid
-TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
-MinJobAge=600
 KillWait=1
-SwitchType=switch/none
-MpiDefault=none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
 NodeName=node1 NodeHostname=localhost NodeAddr=localhost Port={ports[1]} CPUs=1 RealMemory=2000
 NodeName=node2 NodeHostname=localhost NodeAddr=localhost Port={ports[2]} CPUs=1 RealMemory=2000
 PartitionName=main Nodes=ALL Default=YES State=UP MaxTime=INFINITE
@@ -115,9 +93,8 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("slurm")
     folder.chmod(0o755)  # munged wants its socket where all can reach it
-    for inside in ("bin", "state", "steady", "spool-node1", "spool-node2"):
+    for inside in ("bin", "state", "spool-node1", "spool-node2"):
         folder.joinpath(inside).mkdir()
-    folder.joinpath("steady", "sitecustomize.py").write_text(STEADY)
     key = folder / "munge.key"
     key.write_bytes(os.urandom(32))
     key.chmod(0o600)
@@ -159,7 +136,7 @@ def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_the
     held = Held(project)
     with project.config() as config:
         config["experiments"][0]["cpu"]["seq_len"] = [64]
-    search = [project.folder / "workflow", cluster.folder / "steady", *[PLUGINS] * PLUGINS.is_dir()]
+    search = [project.folder / "workflow", *[PLUGINS] * PLUGINS.is_dir()]
     options = {
         "config": (
             *("--profile", "profiles/slurm", "--slurm-status-command", "squeue", *TINY),
