@@ -106,11 +106,10 @@ class Handed:
         for row in (self.rows or {}).values():
             row[-1] = name
 
-    def without_names(self) -> None:
-        """Files whose names say nothing, as declared as they were."""
-        new = {name: f"{i:02}.json" for i, name in enumerate(self.documents)}
-        self.documents = {new[name]: document for name, document in self.documents.items()}
-        self.rows = {new[k]: [new[k], *row[1:]] for k, row in (self.rows or {}).items()}
+    def say_nothing(self) -> None:
+        """Files of which neither a name nor a row says which run they are."""
+        self.documents = {f"{i:02}.json": x for i, x in enumerate(self.documents.values())}
+        self.rows = None
 
     def add_record(self, text: str, *factors: Sequence[float]) -> Document:
         """The record that a file has from now on: each pass's samples are its time times these."""

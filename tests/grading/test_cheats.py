@@ -42,13 +42,6 @@ def declared(own: Any, text: str, column: int, cell: str) -> None:
 
 
 @later
-def row_twice(own: Any, batch_size: str = "16") -> None:
-    """A second row of a file."""
-    name, implementation, _, *others = own.rows[own.file(FLASH)]
-    own.rows["again"] = [name, implementation, batch_size, *others]
-
-
-@later
 def record(own: Any, samples: tuple[float, ...] = (), rows: Any = None, **run: Any) -> None:
     """A record of one file: its forward samples over its time, and what it claims of its run."""
     own.add_record(FLASH, samples or noise(0), noise(1))["run"].update(run)
@@ -70,32 +63,10 @@ def only(own: Any, name: str, *row: str, document: Any = FLASH) -> None:
     own.rows = {name: [name, *row]} if row else None
 
 
-@later
-def renamed(own: Any, name: str, *cells: str) -> None:
-    """Another name, and these cells of its row, if any."""
-    old = own.file(FLASH)
-    own.documents[name] = own.documents.pop(old)
-    del own.rows[old]
-    own.rows |= {name: [name, *cells, *[""] * (7 - len(cells))]} if cells else {}
-
-
 def with_another_label(own: Any) -> None:
     """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E); a digit is changed, too."""
     own.documents["twin.json"] = own.jittered(5e-8).document(CAUSAL)
     own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
-
-
-def true_records(own: Any) -> None:
-    """Those of bfloat16 too, which takes as much memory."""
-    own.add_records()
-    for document in list(own.documents.values())[::2]:
-        document["record"]["run"]["dtype"] = "bfloat16"
-
-
-@later
-def cells(own: Any, count: int) -> None:
-    """So many cells in each row, the others empty; none without a row."""
-    own.rows = {k: [*row[:count], *[""] * (8 - count)] for k, row in own.rows.items() if count}
 
 
 OF_SLIDE = "Flash2", "32", "1024", "32", "2048", "false", "NVIDIA GeForce RTX 3070"
@@ -111,7 +82,6 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     "another GPU's workspace": (held(NAIVE, 16.25 - 64), "fail identity.workspace"),
     "another implementation": (declared(FLASH, 1, "Pytorch"), "fail identity.implementation"),
     "the other mask": (declared(NAIVE, 6, "true"), "fail identity.flops"),
-    "a file declared as two runs": (row_twice("64"), "fail form.declared_twice"),
     "a GPU's memory on a CPU": (
         lambda own: own.name_device("AMD EPYC (2 CPUs)"),
         "warn identity.cuda_memory, not_checked physics.cpu",
@@ -138,21 +108,24 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     "no noise": (lambda own: own.add_records(lambda i: [1] * 21), "fail plausibility.identical"),
     "one noise": (lambda own: own.add_records(lambda i: noise(1)), "fail plausibility.one_noise"),
     # Honest but odd, or what cannot be checked: noted, and not accused.
-    "true records": (true_records, "pass identity.pass"),
+    "a record in bfloat16": (record(dtype="bfloat16"), "not_checked identity.no_model"),
     "rounded memory": (rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"),
     "times to six decimals": (rewritten(lambda x: round(x, 6), TIME), "pass arithmetic.rounded"),
     "workspaces of 8 MiB": (workspaces(8), "pass identity.workspace_unusual"),
     "another GPU's workspaces": (workspaces(16.25), "warn identity.workspace_of_another"),
     "a mixture of them": (workspaces(16.25, 2), "fail identity.workspace"),
-    "a row twice": (row_twice(), "pass form.pass"),
     "a digit": (digits(1, text=FLASH), f"not_checked arithmetic.coarse, {NO_FLOPS}"),
     "a kernel of one's own": (declared(FLASH, 1, "Mine"), "not_checked identity.no_model"),
-    "a wrong name alone": (renamed("baseline.json"), "not_checked identity.open"),
+    "a wrong name alone": (only("baseline.json"), f"{MISSING}, {OPEN}"),
     "memory of nothing": (
-        held(FLASH, 2**-11), renamed("0.json", "Flash2"), "not_checked identity.partly_unknown"
+        held(FLASH, 2**-11), only("0.json", "Flash2", *[""] * 6),
+        f"{MISSING}, not_checked identity.partly_unknown",
     ),
-    "the implementation alone": (cells(2), "pass identity.pass"),
-    "nothing at all": (lambda own: own.without_names(), cells(0), OPEN),
+    "the implementation alone": (
+        lambda own: own.rows.update({k: [*row[:2], *[""] * 6] for k, row in own.rows.items()}),
+        "pass identity.pass",
+    ),
+    "nothing at all": (lambda own: own.say_nothing(), OPEN),
     # FlashAttention at (B, N, full) has the FLOPs and the memory of that at (B/2, 2N, causal).
     "heads and width": (
         only("a.json", "Flash2", "", "", "32", "2048", "", ""),

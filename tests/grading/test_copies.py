@@ -43,8 +43,7 @@ def undeclared(own: Any) -> Any:
     """Another memory, and nothing that says which runs they are."""
     for document in own.documents.values():
         document[MEMORY] += 1
-    own.without_names()
-    own.rows = None
+    own.say_nothing()
     return own
 
 
@@ -115,7 +114,6 @@ FOUR = [f"s{place}" for place in (2, 3, 4, 5)]
 SAME = told("fail copies.same", "s1")
 OF_FILES, FAR = told("fail copies.file", "s1"), {"eve": {"warn plausibility.class"}}
 ROUNDED, CLOCK = {"not_checked copies.rounded"}, {"not_checked copies.clock"}
-BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
 Eve = Callable[[list[Any]], Any]
 CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
     "scaled": (1, of_one(lambda own: own.jittered(0, 1.03)), told("fail copies.computed", "s1")),
@@ -151,7 +149,6 @@ CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
     # What is far from the class is a warning.
     "a slow end": (CLASS, far("pytorch-b32-n1024-h32-e2048-full", by=4), FAR),
     "a fast run": (CLASS, far(LONG, by=1 / 2.2), FAR),
-    "a fast experiment": (CLASS, far(*BATCHES, by=0.5), FAR),
     "all of it": (CLASS, far(by=2.5), {"eve": {"warn plausibility.level"}}),
     "a slow pass": (CLASS, far(LONG, by=3, names=["forward"]), {}),  # as another process makes it
 }  # fmt: skip
