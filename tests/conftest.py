@@ -10,11 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hypothesis
 import psutil
@@ -145,21 +144,9 @@ def root() -> Path:
 
 
 @pytest.fixture
-def shape() -> Shape:
-    return Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
-
-
-@pytest.fixture
-def run(shape: Shape) -> Run:
+def run() -> Run:
+    shape = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
     return attention_run("Flash2", shape, "float32", "cpu")
-
-
-@pytest.fixture
-def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
-    from planted import records
-
-    return partial(records.plan_of, tmp_path)
 
 
 @pytest.fixture

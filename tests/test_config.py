@@ -6,6 +6,9 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +51,6 @@ def key_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
         yield (*path, key)
         if isinstance(inner, dict | list):
             yield from key_paths(inner, (*path, key))
-
-
-def with_value(holder: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """A copy of what holds values, with another value at a path."""
-    if not path:
-        return value
-    copied = holder.copy()
-    copied[path[0]] = with_value(holder[path[0]], path[1:], value)
-    return copied
 
 
 def resolved(*layers: Config | Layer) -> Config:
@@ -268,8 +262,10 @@ wild = st.recursive(
 @given(st.sampled_from(sorted(key_paths(DEFAULT), key=str)), wild)
 @settings(max_examples=150, deadline=None)
 def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: Any) -> None:
+    config = deepcopy(DEFAULT)
+    reduce(getitem, path[:-1], config)[path[-1]] = value
     try:
-        usable = resolved(with_value(DEFAULT, path, value))
+        usable = resolved(config)
     except ConfigError as error:
         # What relates keys to one another is reported where it can be mended: at any of them.
         named = re.findall(r"^  .*?: ([^ :\[.]+)", str(error), re.MULTILINE)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from planted.records import counters_of, record_of
+from planted.experiments import noisy
+from planted.records import counters_of, plan_of, record_of
 
-from flashlab.analysis.ceilings import Ceiling, Ceilings
+from flashlab.analysis.ceilings import Ceiling, Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import PROCESSES_DIFFER, Runs
 from flashlab.analysis.tables import metric_rows, read_runs, run_rows
@@ -34,7 +37,7 @@ def forward(factor: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def made(run: Run, planned: Callable[..., dict[str, Any]]) -> Made:
+def made(run: Run, tmp_path: Path) -> Made:
     """The rows of the tables of a run whose processes' records have these fields, and its runs.
 
     Metrics are by name; `counted` are fields of its counters' record.
@@ -46,7 +49,7 @@ def made(run: Run, planned: Callable[..., dict[str, Any]]) -> Made:
             for i, fields in enumerate(processes)
         ]
         counters = [counters_of(records[0], **counted)] if counted else []
-        plan = planned(records, counters=counters)
+        plan = plan_of(tmp_path, records, counters=counters)
         x = read_runs(plan, plan, on)
         rows = list(run_rows(x, plan["sources"])), {row["metric"]: row for row in metric_rows(x)}
         return *rows, x
@@ -88,9 +91,9 @@ def test_a_run_says_of_what_code_it_is(made: Made) -> None:
 
 @pytest.mark.parametrize(("key", "said"), [("path", "was asked for"), ("sha256", "sha256")])
 def test_the_record_of_another_run_or_manifest_makes_no_table(
-    run: Run, planned: Callable[..., dict[str, Any]], key: str, said: str
+    run: Run, tmp_path: Path, key: str, said: str
 ) -> None:
-    plan = planned([record_of(run), record_of(replace(run, implementation="Pytorch"))])
+    plan = plan_of(tmp_path, [record_of(run), record_of(replace(run, implementation="Pytorch"))])
     first, second = plan["records"]
     first[key] = second["path"] if key == "path" else "0" * 64
     with pytest.raises(RecordError, match=said):
@@ -159,3 +162,38 @@ def test_a_rate_far_beyond_the_ceiling_makes_a_run_implausible_and_keeps_its_num
     assert json.loads(rows[0]["warnings"] or "[]") == [told] * (status == "implausible")
     for other in (replace(known, device_name="Slide rule"), None):
         assert made(*both, on=other, device=device)[0][0]["status"] == "ok"
+
+
+# The states of a ceiling: what a device did before it lowered its clocks, and after
+
+STEADY = [1.0] * 20
+FALLING = [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)]
+"""As the H200's float16: 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670."""
+
+
+@pytest.mark.parametrize(
+    ("factors", "initial", "sustained"),
+    [
+        pytest.param(STEADY * 2, None, None, id="steady"),
+        pytest.param([1.0] * 14 + [1.08] * 36, 14, 1.08, id="an H200's float16"),
+        pytest.param([1.0] * 40 + [1.08] * 12, 40, 1.08, id="late"),
+        pytest.param(FALLING, 16, 1.16, id="several falls"),
+        pytest.param([*STEADY, *[1.04] * 20], None, None, id="within the margin"),
+        pytest.param([1.08] * 20 + STEADY, None, None, id="it became faster"),
+        pytest.param([1 + i / 300 for i in range(60)], None, None, id="without a step"),
+        pytest.param([1 + i / 5000 for i in range(1000)], None, None, id="long, without a step"),
+    ],
+)
+def test_a_ceiling_that_fell_has_two_states(
+    factors: list[float], initial: int | None, sustained: float | None
+) -> None:
+    """Calls of 1 ms, each made longer by a factor; how many are initial, and how slow the rest."""
+    calls = np.array(factors) * noisy(1e-3, count=len(factors), spread=0.002)
+    timed = {"samples": calls.tolist(), "time(s)": 1e-3, "bytes": 2**30}
+    document = {"device": "cuda", "matrix_product": {}, "copy": timed, "environment": {}}
+    ceiling = read_ceilings(document).copy
+    assert ceiling.state == ("initial" if initial else "measured")
+    if initial and sustained:
+        assert ceiling.time.count == initial
+        assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
+        assert ceiling.sustained_rate == pytest.approx(ceiling.rate / sustained, rel=0.02)

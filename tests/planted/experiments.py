@@ -13,7 +13,7 @@ from planted.records import counters_of, plan_of, record_of
 from flashlab.analysis.experiment import Runs
 from flashlab.analysis.frames import Dataset, read_dataset
 from flashlab.analysis.stage import make_tables
-from flashlab.analysis.tables import read_runs, write_tables
+from flashlab.analysis.tables import read_runs
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import read_json, write_json
@@ -93,7 +93,7 @@ class Planter:
         processes: int = 2,
         **noise: Any,
     ) -> Runs:
-        """Write what is planted as records, plan and tables; its runs with their samples.
+        """Write what is planted as records and plan; its runs with their samples.
 
         Of each implementation, or of a pair (implementation, causal), a cell for each of `values`
         of what is swept, or a mapping from values to cells. A cell is a time in units of 10 µs; a
@@ -120,7 +120,6 @@ class Planter:
                         counters.append(counters_of(records[-1], **counted))
         document = plan_of(self.folder, records, name, sweep, counters=counters)
         found = read_runs(document, document)
-        write_tables(found, document["sources"], self.folder / "tables" / name)
         plans, planned = (
             read_json(path) if (path := self.folder / file).exists() else {}
             for file in (EXPERIMENTS, RECORDS)
