@@ -96,17 +96,22 @@ PACKED: tuple[Kind, ...] = (time.time, packed, lesson.missing, lesson.odd)
 LINES = ("take", "mask_take", "mask_open")
 """The kinds that are an experiment's line on page one, too."""
 
-ONLY_LINES = ("take_two", "take_even", "take_peaks", "take_odd")
+ONLY_LINES = ("take_two", "take_moves", "take_even", "take_peaks", "take_odd")
 """Those whose numbers or verdicts an experiment's paragraph has already."""
+
+BESIDE_DOTS = ("take_two", "take_moves")
+"""Those that only read the dots beside them, which page one of many implementations has not."""
 
 
 def observations(data: Dataset) -> list[Observation]:
     """All that a report says of a dataset, in its order."""
     front = (overall.answer(data), overall.decides(data))
     sections = [o for s in data.sweeps for kind in kinds(s) if (o := kind(s)) is not None]
+    left = BESIDE_DOTS if any(len(s.names) > 2 for s in data.sweeps) else ()
+    lines = [each for each in sections if each.name in LINES and each.macro not in left]
     return [
         *(each for each in front if each is not None),
-        *(replace(each, place="line") for each in sections if each.name in LINES),
+        *(replace(each, place="line") for each in lines),
         *lesson.all_missing(data),
         *lesson.all_odd(data),
         *(each for each in sections if each.macro not in ONLY_LINES),
