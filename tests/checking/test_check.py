@@ -211,12 +211,10 @@ def test_an_interrupted_check_is_quiet_and_leaves_no_process(
     ("words", "expected"),
     [
         ("pytorch", "unknown implementation pytorch (did you mean Pytorch?); kernels/ has Flash2"),
-        ("padded", "did you mean Padded?"),
         ("Padded --shape N8,causal", "a step of the ladder has no mask"),
         ("kernels/nothing.py", "there is no file kernels/nothing.py"),
         ("Pytorch --shape N8,casual", "'casual' is neither a size such as N1024 nor full"),
         ("Pytorch --timeout 0", "'0' is not a number of seconds above 0"),
-        ("Pytorch --timeout soon", "'soon' is not a number of seconds above 0"),
     ],
 )
 def test_a_wrong_command_line_is_one_message(words: str, expected: str, capsys: Any) -> None:
