@@ -23,14 +23,9 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
+from flashlab.compare import interleave
 from flashlab.compare.bench import PASSES, describe, table
-from flashlab.compare.interleave import (
-    PROCESSES,
-    Candidate,
-    SavedError,
-    _LeftError,
-    measure_in_turns,
-)
+from flashlab.compare.interleave import PROCESSES, Candidate, measure_in_turns
 from flashlab.compare.sides import find_targets
 from flashlab.files import read_json
 from flashlab.measuring import supervise
@@ -152,7 +147,7 @@ def test_times_are_held_against_the_clock_of_who_waits(samples: float, refused: 
     timed = candidate("mine")
     # Every other batch waited for a core, for much longer than it took.
     timed.sections = [Section(wait, samples, True) for wait in (0.03, 0.8) for _ in range(20)]
-    with pytest.raises(_LeftError) if refused else nullcontext():
+    with pytest.raises(interleave._LeftError) if refused else nullcontext():
         timed.judge()
 
 
@@ -206,7 +201,7 @@ def test_a_file_saved_while_it_is_measured_is_refused(tmp_path: Path, monkeypatc
     measured.implementation = find_targets([str(file)], "")[str(file)]
     measured.imported()
     file.write_text("def attention(qkv, causal): return qkv * 2\n")
-    with pytest.raises(SavedError, match="was saved while it was measured"):
+    with pytest.raises(interleave.SavedError, match="was saved while it was measured"):
         measured.imported()
 
 

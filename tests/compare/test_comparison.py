@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections import Counter
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from compare.recordings import Recording, changed, compared_of, git, keep, record, runs
+from compare.recordings import changed, compared_of, git, keep, record, runs
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.comparisons import COLUMNS
@@ -20,15 +21,11 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.comparison import compare, compare_ceilings, to_json
 from flashlab.compare.report import as_text, report_of
 from flashlab.compare.sides import SideError, find_side
-from flashlab.files import sha256_of, write_json
+from flashlab.files import write_json
 from flashlab.plan.plan_files import RECORDS, process_files
-from flashlab.records import Record
+from flashlab.records import Record, read_record
 from flashlab.statistics import estimate_median
 from flashlab.story.compare import Compared
-
-
-def text_of(c: Compared) -> str:
-    return as_text(report_of(c, ("en",)), "en", markdown=False)
 
 
 def single(c: Compared, metric: str = "forward_time") -> pd.DataFrame:
@@ -69,18 +66,6 @@ def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
     c = compared_of(tmp_path / "same", one, one)
     for metric in ("forward_time", "forward_backward_time"):
         assert {*single(c, metric).verdict} == {"equal"}
-
-
-def test_the_fastest_is_told_where_both_sides_decide_on_one(tmp_path: Path) -> None:
-    def of_three(seed: int, *milliseconds: float) -> Recording:
-        names = zip(("Flash2", "Flash4", "Pytorch"), milliseconds, strict=True)
-        found: Recording = {}
-        for n, (name, ms) in enumerate(names, start=seed):
-            found |= record(runs([256], name), n, spread=0.002, factor=lambda _, ms=ms: ms)
-        return found
-
-    said = text_of(compared_of(tmp_path, of_three(1, 1.0, 1.9, 3.0), of_three(4, 1.9, 1.0, 3.0)))
-    assert "The choice changes at 1 of the 1 settings" in said
 
 
 def test_circumstances_are_of_what_is_compared_and_tell_what_differs(tmp_path: Path) -> None:
@@ -132,7 +117,7 @@ def test_sides_without_any_result_in_common_are_told_and_not_compared(tmp_path: 
     one, other = (changed(record(runs([256]), seed), lambda _: failed) for seed in (1, 2))
     c = compared_of(tmp_path, one, other)
     assert to_json(c)["comparisons"] == []
-    said = text_of(c)
+    said = as_text(report_of(c, ("en",)), "en", markdown=False)
     assert "\nNo run has a time on both sides.\n" in said
     assert "Flash2 has no result at B1 N256 H8 E512 full on either side (wrong results)." in said
 
@@ -160,19 +145,11 @@ def test_a_folder_has_the_newest_of_each_process(tmp_path: Path, measured: list[
     assert files_of(tmp_path) == paths
 
 
-def test_a_dataset_is_vouched_for_by_its_manifest(tmp_path: Path, measured: list[Record]) -> None:
-    (path,) = keep(tmp_path / "records", measured[:1])
-    entry = {"benchmark": "attention", "run": measured[0].run.to_json()}
-    entry |= {"file": f"records/{path.name}", "sha256": sha256_of(path)}
-    lab5 = {**entry, "protocol": {"name": "lab5"}, "file": "records/other.json"}
-    manifest = {
-        **{"version": 2, "name": "x", "device": "cuda", "dtype": "float16", "config": {}},
-        **{"protocol": "sampled", "ceilings": None},
-        "records": [{**entry, "protocol": {"name": "sampled"}}, lab5],
-    }
-    write_json(tmp_path / "manifest.json", manifest)
-    assert files_of(tmp_path) == [path]
-    path.write_text(path.read_text().replace("Abacus", "Slate"))
+def test_a_dataset_has_what_its_protocol_measured_as_its_manifest_vouches(tmp_path: Path) -> None:
+    shutil.copytree("data/h200", tmp_path, dirs_exist_ok=True)
+    paths = files_of(tmp_path)
+    assert {read_record(path).protocol["name"] for path in paths} == {"sampled"}
+    paths[0].write_text(paths[0].read_text().replace("H200", "H100"))
     side = find_side(str(tmp_path), ATTENTION)
     with pytest.raises(Exception, match="differs from its dataset's manifest"):
         compare(side, side)

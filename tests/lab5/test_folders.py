@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,36 +27,34 @@ SHORT = {"batch_size": "bs", "seq_len": "sl", "num_heads": "nh", "emb_dim": "ed"
 BY = {NAIVE: "pth", "Flash2": "fl2"}
 
 
-def by_positions(order: tuple[int, ...], _: int, one: Measured) -> str:
-    numbers = "_".join(str(one.sizes[place]) for place in order)
-    return f"{one.swept}/{one.implementation}_{numbers}_{str(one.shape.causal).lower()}.json"
-
-
-SCHEMES: dict[str, Callable[[int, Measured], str]] = {
-    "the swept one": lambda _, one: (
-        f"benchmark_result_{SHORT[one.swept]}{one.value}_{BY[one.implementation]}.json"
-    ),
-    "all sizes": lambda i, one: (
-        "b{}_s{}_h{}_e{}".format(*one.sizes) + f"_{one.implementation.lower()}_{i}.json"
-    ),
-    "a folder a sweep": lambda _, one: f"{one.swept}/{one.value}_{BY[one.implementation]}.json",
-    "a folder an implementation": lambda _, one: (
-        f"{one.implementation}/{one.swept}{one.value}.json"
-    ),
-    "flags": lambda _, one: f"--{one.swept}={one.value} --impl={one.implementation}.json",
-    "in the order of the flags": partial(by_positions, (0, 1, 2, 3)),
-    "in another order": partial(by_positions, (1, 0, 2, 3)),
-    "numbers alone": lambda i, _: f"result{i}.json",
-    "with a date": lambda i, one: (
-        f"2024-11-05-{i:02}-30-00_{SHORT[one.swept]}{one.value}_{BY[one.implementation]}.json"
-    ),
+SCHEMES = {
+    "the swept one": "benchmark_result_{short}{one.value}_{by}",
+    "all sizes": "b{0}_s{1}_h{2}_e{3}_{one.implementation}_{i}",
+    "a folder a sweep": "{one.swept}/{one.value}_{by}",
+    "a folder an implementation": "{one.implementation}/{one.swept}{one.value}",
+    "flags": "--{one.swept}={one.value} --impl={one.implementation}",
+    "in the flags' order": "{one.swept}/{one.implementation}_{0}_{1}_{2}_{3}_{one.shape.causal}",
+    "in another order": "{one.swept}/{one.implementation}_{1}_{0}_{2}_{3}_{one.shape.causal}",
+    "numbers alone": "result{i}",
+    "with a date": "2024-11-05-{i:02}-30-00_{short}{one.value}_{by}",
 }
+
+
+def named(scheme: str, files: Sequence[Measured]) -> dict[str, Measured]:
+    """The files by their names in a scheme."""
+    text, found = f"{SCHEMES[scheme]}.json", dict[str, Measured]()
+    for i, one in enumerate(files):
+        short, by = SHORT[one.swept], BY[one.implementation]
+        found[text.format(*one.sizes, i=i, one=one, short=short, by=by)] = one
+    return found
+
+
 BASE = Shape(32, 512, 32, 2048, True)
 STUDENTS = lab(
     BASE, dict.fromkeys(SIZES, (2, 4, 8)) | dict.fromkeys(("seq_len", "emb_dim"), (1, 2, 4))
 )
 """As a student hands in: four sweeps of three values, with the base point measured in each."""
-FILES = {SCHEMES["the swept one"](0, one): one for one in STUDENTS}
+FILES = named("the swept one", STUDENTS)
 
 
 def documents(files: Mapping[str, Measured]) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def planted(rng: random.Random, happening: str, scheme: str) -> tuple[dict[str, 
     if happening == "heads alone":
         files = [one for one in files if one.swept != "num_heads"]
         files += of_heads(base, (h // 4, h // 2, h, 2 * h))
-    names = {SCHEMES[scheme](i, one): one for i, one in enumerate(files)}
+    names = named(scheme, files)
     if happening == "missing":
         for name in rng.sample(sorted(names), 3):
             del names[name]
@@ -156,7 +153,7 @@ def test_of_sizes_in_a_name_that_the_numbers_exclude_nothing_is_concluded(
 def test_every_run_of_a_grid_is_kept_and_out_of_memory_is_a_result(tmp_path: Path) -> None:
     """18 runs, of which a row says that two ran out of memory."""
     of_grid = grid(BASE, {"batch_size": (1, 2, 4), "seq_len": (1, 2, 4)})
-    files = {SCHEMES["all sizes"](i, one): one for i, one in enumerate(of_grid)}
+    files = named("all sizes", of_grid)
     folder = write(tmp_path, documents(dict([*files.items()][:-2])))
     write_rows(folder, [row_of("oom", *one.option, "Tesla T4") for one in of_grid[-2:]])
     entries, _ = import_plan(folder, KNOWN)
@@ -166,7 +163,7 @@ def test_every_run_of_a_grid_is_kept_and_out_of_memory_is_a_result(tmp_path: Pat
 
 
 def test_an_experiment_has_two_points_or_is_none(tmp_path: Path) -> None:
-    files = {SCHEMES["all sizes"](i, one): one for i, one in enumerate(of_heads(BASE, (4, 8, 16)))}
+    files = named("all sizes", of_heads(BASE, (4, 8, 16)))
     entries, _ = import_plan(write(tmp_path, documents(files)), KNOWN)
     assert swept(entries) == {
         "num_heads": {**BASE.parameters, "num_heads": [4, 8, 16], "emb_dim": [256, 512, 1024]}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from planted.course import memory_of, result_of
-from planted.folders import KNOWN, lab, runs_of, six_digits, write
+from planted.folders import KNOWN, lab, runs_of, write
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5 import words
@@ -67,16 +67,8 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "lines of JSON": {"results.jsonl": "\n".join(map(json.dumps, STATED))},
     "no extension, or another": {f"{i}{'.txt' * (i % 2)}": x for i, x in enumerate(STATED)},
     "head_dim for emb_dim": {"a.json": [{"head_dim": 64, **s, "emb_dim": "?"} for s in STATED]},
-    "flat keys": {
-        "a.json": [
-            {**{k: v for k, v in each.items() if k not in PASSES},
-             **{f"{p}_{k}": v for p in PASSES for k, v in each[p].items()}}
-            for each in STATED
-        ]
-    },
     "FLOPs for FLOPS": {"a.json": json.dumps(STATED).replace("FLOPS", "FLOPs")},
     "microseconds": {"a.csv": table(factor=1e6).replace("Time (s)", "time(us)")},
-    "six digits": {f"{i}.json": six_digits(each) for i, each in enumerate(STATED)},
     "a spreadsheet": {"runs.csv": table()},
     "a spreadsheet of tabs": {"summary.tsv": table().replace(",", "\t")},
     "Europe's": {"a.csv": reduce(lambda text, of: text.replace(*of), EUROPEAN, "\ufeff" + table())},
