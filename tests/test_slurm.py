@@ -14,7 +14,6 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -67,26 +66,18 @@ def free_ports(count: int) -> list[int]:
         return [stack.enter_context(server).getsockname()[1] for server in servers]
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A cluster whose files are in a folder."""
+Cluster = dict[str, str]
+"""The variables that lead Slurm's programs to a cluster."""
 
-    folder: Path
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What leads its clients to it."""
-        path = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
-        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
+def ask(cluster: Cluster, *command: str) -> str:
+    return subprocess.check_output(command, env=os.environ | cluster, text=True)
 
-    def ask(self, *command: str) -> str:
-        environment = {**os.environ, **self.environment}
-        return subprocess.check_output(command, env=environment, text=True)
 
-    def nodes_of_jobs(self) -> dict[str, str]:
-        """The node that each job ran on, or waits for."""
-        listed = self.ask("squeue", "--noheader", "--states=all", "--format=%i %N")
-        return dict(line.split() for line in listed.splitlines() if len(line.split()) == 2)
+def nodes_of_jobs(cluster: Cluster) -> dict[str, str]:
+    """The node that each job ran on, or waits for."""
+    listed = ask(cluster, "squeue", "--noheader", "--states=all", "--format=%i %N")
+    return dict(line.split() for line in listed.splitlines() if len(line.split()) == 2)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +95,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     srun = folder / "bin" / "srun"
     srun.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun")} "$@"\n')
     srun.chmod(0o755)
-    own = Cluster(folder)
+    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    own = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
     places = [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
     places += [f"--key-file={key}", f"--socket={folder}/munge.socket"]
     commands = [
@@ -112,16 +104,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ["slurmctld", "-c", "-D"],
         *(["slurmd", "-D", "-N", name] for name in ("node1", "node2")),
     ]
-    environment = {**os.environ, **own.environment}
-    with folder.joinpath("daemons.log").open("w") as log:
-        where = {"env": environment, "stdout": log, "stderr": log}
-        daemons = [subprocess.Popen(command, **where) for command in commands]
+    daemons = [subprocess.Popen(command, env=os.environ | own) for command in commands]
     try:
         state = ("sinfo", "--noheader", "--format=%T")
-        wait_until(lambda: "idle" in own.ask(*state), "Slurm's start", PATIENCE)
+        wait_until(lambda: "idle" in ask(own, *state), "Slurm's start", PATIENCE)
         yield own
     finally:
-        subprocess.run(["scancel", "--user", getpass.getuser()], env=environment, check=False)
+        subprocess.run(["scancel", "--user", getpass.getuser()], env=os.environ | own, check=False)
         for daemon in reversed(daemons):
             daemon.terminate()
         for daemon in daemons:
@@ -144,25 +133,25 @@ def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_the
             *("--latency-wait", "10", "--config", "counters=no", "memory_mb={measure: 500}"),
         ),
         "PYTHONPATH": os.pathsep.join(map(str, search)),
-        **cluster.environment,
+        **cluster,
     }
     call = held.start(**options)
     process, job = (held.kernels / "held").read_text().split()
-    node = cluster.nodes_of_jobs()[job]
-    cluster.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
-    cluster.ask("scancel", job)
+    node = nodes_of_jobs(cluster)[job]
+    ask(cluster, "scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+    ask(cluster, "scancel", job)
     measuring = psutil.Process(int(process))
     wait_until(lambda: has_ended(measuring), "the end of what the job had started", PATIENCE)
     held.let_go()
     print(call.communicate(timeout=PATIENCE)[0])
     assert call.returncode == 1, "the call did not notice the killed job"
-    whole, before = project.records, cluster.nodes_of_jobs()
+    whole, before = project.records, nodes_of_jobs(cluster)
     for record in whole:
         json.loads(project.result(f"records/{record}").read_text())
 
     project.make("records", **options)
     assert project.records.items() >= whole.items(), "a record was measured again"
-    later = cluster.nodes_of_jobs()
+    later = nodes_of_jobs(cluster)
     assert {later[job] for job in later.keys() - before.keys()} == {"node1", "node2"} - {node}
     paths = project.result("records").glob("[!c]*.json")  # no ceilings
     records = [json.loads(path.read_text())["record"] for path in paths]
