@@ -108,18 +108,15 @@ def test_many_members_over_one_body_take_no_memory(
     assert codes.count("form.too_large") == 5_000 and "form.budget" not in codes
 
 
-@pytest.mark.parametrize("name", ["ann.zip", "ann/lab5.zip"])
-def test_an_archive_is_looked_into(name: str, sound: Any, tmp_path: Path) -> None:
-    """Beside the others' folders, and within one's own; not beside its own folder."""
-    sound.write(tmp_path / "unpacked" / "x")
-    target = tmp_path / "class" / name
-    target.parent.mkdir(parents=True)
-    shutil.move(shutil.make_archive(str(tmp_path / "made"), "zip", tmp_path / "unpacked"), target)
-    found = graded(tmp_path / "class")
-    assert found.alarms() == []
-    assert found.of(name.partition("/")[0])["identity"] == "pass"
-    shutil.copytree(tmp_path / "unpacked", tmp_path / "class" / "ann", dirs_exist_ok=True)
-    assert [s.name for s in graded(tmp_path / "class").submissions] == ["ann"]
+def test_an_archive_is_looked_into(sound: Any, tmp_path: Path) -> None:
+    """Within a submission's folder; not beside its own folder."""
+    unpacked, folder = sound.write(tmp_path / "unpacked" / "x").parent, tmp_path / "class"
+    shutil.make_archive(str(folder / "ann" / "lab5"), "zip", unpacked)
+    found = graded(folder)
+    assert found.alarms() == [] and found.of("ann")["identity"] == "pass"
+    shutil.move(folder / "ann" / "lab5.zip", folder / "ann.zip")
+    shutil.copytree(unpacked, folder / "ann", dirs_exist_ok=True)
+    assert [s.name for s in graded(folder).submissions] == ["ann"]
 
 
 class Named(zipfile.ZipInfo):
