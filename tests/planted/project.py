@@ -224,7 +224,7 @@ def finished(_made: Path) -> Project:
     """The folder after one whole run, down to the PDF.
 
     Workers share it, so it is for reading only: a call of Snakemake would change the plan in it.
-    `project` and `make_clone` are for use.
+    `project` and `copy_finished` are for use.
     """
     return Project(_made / "finished")
 
@@ -243,13 +243,24 @@ def held(project: Project) -> Held:
 
 
 @pytest.fixture(scope="session")
-def make_clone(finished: Project) -> Callable[[Path], Project]:
+def copy_finished(finished: Project) -> Callable[[Path], Project]:
+    """Copies the finished folder, Snakemake's bookkeeping and times of change with it."""
+
+    def copy(folder: Path) -> Project:
+        copy_tree(finished.folder, folder)
+        return Project(folder)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def make_clone(copy_finished: Callable[[Path], Project]) -> Callable[[Path], Project]:
     """Makes a clone in which nothing was ever run, but that its modules are compiled."""
 
     def make(folder: Path) -> Project:
         made = ("results", ".snakemake", "report/lab5.pdf", "report/dataset.json")
-        copy_tree(finished.folder, folder)
+        clone = copy_finished(folder)
         subprocess.run(["rm", "-r", *made], cwd=folder, check=True)
-        return Project(folder)
+        return clone
 
     return make
