@@ -278,7 +278,7 @@ def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
         return
     sampled = {metric.name for metric in chosen_metrics(data.benchmark)}
     tables = [pd.read_csv(data.folder / "tables" / n / "metrics.csv") for n in data.plans]
-    every = pd.concat(tables, ignore_index=True)
+    every = pd.concat(tables, ignore_index=True).drop_duplicates()  # experiments share runs
     known = every[every.metric.isin(sampled)].dropna(subset=["deviation"])
     if known.empty:
         yield says("method.processes.means", number=ends(counts))

@@ -265,7 +265,7 @@ def heads(s: Sweep) -> Observation | None:
 
 
 def head_sizes(s: Sweep) -> dict[str, Any] | None:
-    """The facts of `heads`; ``good`` are sizes at which all are within `SHOWN` of their best."""
+    """The facts of `heads`; at ``good`` sizes all take at most ``there`` longer than at best."""
     dims = roles.head_dims(s)
     if s.symbol != "H" or len({*dims.values()}) < 2 or roles.odd_at(s) or s.is_switch:
         return None
@@ -279,12 +279,13 @@ def head_sizes(s: Sweep) -> dict[str, Any] | None:
     told = [n for n in names if _apart(s, n, best[n], worst[n]) and cost[n].max() >= margins(1)]
     if not told or cost[told].max().max() < SHOWN:
         return None
-    most = str(cost[told].max().idxmax())
+    most, near = str(cost[told].max().idxmax()), cost[cost.max(axis=1) < SHOWN]
     facts = {
         **{"best": sorted({dims[best[n]] for n in told}), "who": roles.group(s, told, short=True)},
         **{"worst": sorted({dims[worst[n]] for n in told}), "x": roles.span(cost[told].max())},
         **{"most": most, "more": float(cost[most].max()) - 1},
-        "good": sorted(dims[int(str(at))] for at, row in cost.iterrows() if row.max() < SHOWN),
+        **{"good": sorted(dims[int(at)] for at in near.index), "there": near.max().max() - 1},
+        "among": roles.group(s, names, short=True),
     }
     rows = s.rows(TOTAL, told, map(int, table.index))
     return {**facts, "rows": rows, "variant": "one" if len(told) == 1 else "many"}

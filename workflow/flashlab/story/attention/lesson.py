@@ -66,7 +66,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     against = [n for n, change in changes.items() if change == opposite]
     facts["against"] = clause("against", names=against) if against else None
     if s.symbol == "H" and found == "grows" and (sizes := head_sizes(s)) and sizes["good"]:
-        facts["good"] = clause("good_heads", d=sizes["good"])
+        facts["good"] = clause("good_heads", d=sizes["good"], x=sizes["there"], who=sizes["among"])
     falls = s.symbol == "N" and shares[1] < SAVES * shares[0]
     facts["saves"] = clause("saves_more") if falls and found == "grows" else None
     return "shrinks_length" if (s.symbol, found) == ("N", "shrinks") else found

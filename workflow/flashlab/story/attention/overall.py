@@ -41,8 +41,9 @@ def _has_several(data: Dataset) -> bool:
 def _runs(data: Dataset) -> pd.DataFrame:
     """The runs of the subjects in the report's order, a row each.
 
-    Columns: those of the run table, ``name``, ``setting`` (in a word), ``time`` in ms, ``memory``
-    as a share of the baseline's, the experiment's ``p``, ``several`` (masks) and ``is_compared``.
+    Columns: those of the run table, ``name``, ``setting`` (in a word), ``time`` and ``forward`` in
+    ms, ``memory`` as a share of the baseline's, the experiment's ``p``, ``several`` (masks) and
+    ``is_compared``.
     """
     about = [
         (s.name, name, s.symbol, s.is_switch, _is_compared(s))
@@ -59,8 +60,9 @@ def _runs(data: Dataset) -> pd.DataFrame:
         keys = [found.experiment, found.variant, [metric] * len(found), names, found["at"]]
         return data.values.reindex(pd.MultiIndex.from_arrays(keys)).to_numpy(dtype=float)
 
+    times = {"time": known(TOTAL, found.name), "forward": known(PASSES["forward"], found.name)}
     base = known(MEMORY, [data.baseline] * len(found))
-    return found.assign(time=known(TOTAL, found.name), memory=known(MEMORY, found.name) / base)
+    return found.assign(**times, memory=known(MEMORY, found.name) / base)
 
 
 @lru_cache(maxsize=8)
@@ -80,13 +82,13 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
     return usual if len(usual) else found
 
 
-def _wins(data: Dataset, without: Collection[str] = ()) -> dict[str, int]:
-    """At how many distinct settings each subject has the least total, of two or more."""
+def _wins(data: Dataset, without: Collection[str] = (), by: str = "time") -> dict[str, int]:
+    """At how many distinct settings each subject has the least time, of two or more; most first."""
     rows = _runs(data)
     rows = rows[~rows.odd.astype(bool) & ~rows["name"].isin([*without])]
-    rows = rows.dropna(subset="time").drop_duplicates(["name", "setting"])
+    rows = rows.dropna(subset=by).drop_duplicates(["name", "setting"])
     several = rows[rows.groupby("setting").name.transform("count") > 1]
-    best = several.sort_values("time", kind="stable").drop_duplicates("setting")
+    best = several.sort_values(by, kind="stable").drop_duplicates("setting")
     return {str(name): int(count) for name, count in best.name.value_counts().items()}
 
 
@@ -158,10 +160,11 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     best, own, rest = max(wins, key=lambda name: wins[name]), None, None
     if tuned_on := data.declared[best].get("tuned_on"):
         tuned = "here" if {*map(str, data.runs.device_name)} <= {*tuned_on} else "else"
-        others = _wins(data, without=[n for n in data.declared if data.declared[n].get("tuned_on")])
-        second = max(others, key=lambda name: others[name], default=None)
-        count, all_ = others.get(str(second), 0), sum(others.values())
-        rest = clause("without", name=second, count=count, of=all_) if second else None
+        tuned_ones = [n for n in data.declared if data.declared[n].get("tuned_on")]
+        second, forward = ([*_wins(data, tuned_ones, by).items()] for by in ("time", "forward"))
+        if second and forward:
+            told = [{"name": of[0][0], "count": of[0][1]} for of in (second, forward)]
+            rest = clause("without", **told[0], of=sum(dict(second).values()), forward=told[1])
         own = clause("own", tuned=tuned)
     won = {"count": wins[best], "of": of, "word": "all" if wins[best] == of else "some"}
     facts["wins"] = clause("wins", name=best, **won, own=own, rest=rest)

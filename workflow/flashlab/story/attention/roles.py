@@ -161,7 +161,7 @@ def change(speeds: pd.DataFrame) -> str:
     """How a lead changes along a sweep, by its intervals.
 
     ``peaks`` or ``dips``: an inner one lies beyond both ends by two margins; ``grows`` or
-    ``shrinks``: that of one end lies beyond the other's by one; ``constant``: all are within three
+    ``shrinks``: that of one end lies beyond the other's by one; ``constant``: all are within two
     margins; else ``open``. ``unknown`` where there are no two intervals.
     """
     known = speeds.dropna(subset=["low", "high"])
@@ -176,7 +176,7 @@ def change(speeds: pd.DataFrame) -> str:
     first, last = known.iloc[0], known.iloc[-1]
     if beyond(last, first) or beyond(first, last):
         return "grows" if beyond(last, first) else "shrinks"
-    return "constant" if max(high) / min(low) <= margins(3) else "open"
+    return "constant" if max(high) / min(low) <= margins(2) else "open"
 
 
 def turns(speeds: pd.DataFrame) -> bool:

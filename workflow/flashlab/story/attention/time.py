@@ -29,21 +29,22 @@ Clause = dict[str, Any]
 
 def fold(s: Sweep, name: str, first: int, last: int, work: float) -> Clause:
     """How many times as long an implementation takes; beside the operations by its interval."""
-    times = s.medians(TOTAL)[name]
+    times, is_open = s.medians(TOTAL)[name], False
     x, least, most = number(times, last) / number(times, first), float("nan"), float("nan")
     if first == times.dropna().index[0]:  # its growth was estimated from this value on
         speeds = s.grown(TOTAL, name)
         least, most = 1 / number(speeds, last, "high"), 1 / number(speeds, last, "low")
-    says = "fold"
+        is_open = word(speeds, last, "verdict") == "undecided"
+    between, says = clause("between", x=[least, most]) if is_open else None, "fold"
     if x < 1 / FLAT and most < 1 / margins(1):
         says = "fold_falls"
-    elif 1 / margins(2) <= x <= FLAT:
+    elif 1 / margins(2) <= x <= FLAT and not is_open:
         says = "fold_flat"
     elif most < work / margins(2):
         says = "fold_below"
     elif least > work * margins(2):
         says = "fold_above"
-    return clause(says, x=x, name=name)
+    return clause(says, x=x, name=name, open=between)
 
 
 def growth(s: Sweep) -> tuple[Clause, list[str], list[int]] | None:
@@ -85,7 +86,7 @@ def _told(kind: str, folds: list[Clause], others: int) -> str:
         return "alone"
     if kind == "same" and folds[0]["says"] == "fold_flat":
         return "flat" if all(each["says"] == "fold_flat" for each in folds) else "all"
-    alike = len({(each["says"], factor(each["x"])) for each in folds}) == 1
+    alike = len({(each["says"], factor(each["x"]), bool(each["open"])) for each in folds}) == 1
     return "many" if others > 1 else "both" if alike and kind == "growth" else "two"
 
 
