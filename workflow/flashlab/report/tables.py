@@ -420,8 +420,7 @@ def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
     (first, last), total, work = at_ends, s.medians(TOTAL), s.work()
     leads, memory = s.speed(TOTAL, name), s.medians(MEMORY)
     both = [speed(at(leads, value)) for value in (first, last)]
-    sign = "!" if is_alike(s) else _sign(leads)
-    lead = Markup("{} → {} {}").format(*both, sign)
+    lead = Markup("{} → {} {}").format(*both, "!" if is_alike(s) else _sign(leads))
     shares = [_share(memory, name, base, v) for v in (first, last)]
     return [
         f"{s.symbol} = {first} → {last}",

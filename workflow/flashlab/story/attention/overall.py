@@ -160,8 +160,8 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     best, own, rest = max(wins, key=lambda name: wins[name]), None, None
     if tuned_on := data.declared[best].get("tuned_on"):
         tuned = "here" if {*map(str, data.runs.device_name)} <= {*tuned_on} else "else"
-        tuned_ones = [n for n in data.declared if data.declared[n].get("tuned_on")]
-        second, forward = ([*_wins(data, tuned_ones, by).items()] for by in ("time", "forward"))
+        ours = [n for n in data.declared if data.declared[n].get("tuned_on")]
+        second, forward = ([*_wins(data, ours, by).items()] for by in ("time", "forward"))
         if second and forward:
             told = [{"name": of[0][0], "count": of[0][1]} for of in (second, forward)]
             rest = clause("without", **told[0], of=sum(dict(second).values()), forward=told[1])

@@ -144,7 +144,7 @@ def leaders(s: Sweep) -> Observation | None:
         return None
     led, end = lead_clause(s, name) if roles.has_baseline(s) else None, max(best)
     others = {at: roles.not_slower(s, best[at], at) for at in best}
-    alike = {tuple(names): [at for at in others if others[at] == names] for names in others.values()}
+    alike = {tuple(each): [at for at in others if others[at] == each] for each in others.values()}
     near = [{"names": [*names], "at": at} for names, at in alike.items() if names]
     wins = {n: [at for at in best if best[at] == n] for n in roles.subjects(s)}
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
