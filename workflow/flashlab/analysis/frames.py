@@ -66,8 +66,8 @@ class Dataset:
         intervals: ``low`` and ``high`` of values, ``least`` and ``most`` of a run's processes, by
             `VALUE`; those of estimates.csv, of what follows from these as in metrics.csv.
         runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
-            ``odd`` where it is slower than the sizes beside it leave room for, ``number`` from 1 in
-            the order of the plans.
+            ``odd``, the metric in which it is slower than the sizes beside it leave room for, or
+            empty; ``number`` from 1 in the order of the plans.
         failed: the same of every other run.
         speeds: ``x``, ``low``, ``high``, ``verdict`` (`WORDS`), ``odd`` (a run of it dips), and the
             ``row`` of comparisons.csv, by `SPEED`.
@@ -357,12 +357,12 @@ def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
     return first.sort_index().drop(columns="rank")
 
 
-def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> list[bool]:
-    """Which runs dip, by the warnings that only the samples give."""
+def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> list[str]:
+    """The metric in which each run dips, by the warnings that only the samples give; or empty."""
     keys = [*run_keys(benchmark)]
     dips = estimates[estimates.warnings.astype(str).str.contains(f'"{DIPS}"', regex=False)]
-    odd = {*dips[keys].itertuples(index=False, name=None)}
-    return [row in odd for row in runs[keys].itertuples(index=False, name=None)]
+    odd = dict(zip(dips[keys].itertuples(index=False, name=None), dips.metric, strict=True))
+    return [odd.get(row, "") for row in runs[keys].itertuples(index=False, name=None)]
 
 
 def _intervals(benchmark: Benchmark, estimates: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:

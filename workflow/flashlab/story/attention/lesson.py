@@ -143,26 +143,31 @@ def odd(s: Sweep) -> Observation | None:
     found = roles.odd_of(s)
     if not found:
         return None
-    of = [
-        clause("odd_at", name=n, places=_places({(s.symbol, "any"): at})) for n, at in found.items()
-    ]
+    dips = s.runs[s.runs.odd.astype(bool)]
+    passes = {name: str(by) for (_, name, _), by in zip(run_keys_of(dips), dips.odd, strict=True)}
+    of = [_odd_at(n, passes[n], {(s.symbol, "any"): at}) for n, at in found.items()]
     return Observation("odd", s.name, {"of": of, "rest": _rest([s])}, _odd_rows([s]))
 
 
 def all_odd(data: Dataset) -> list[Observation]:
     """The same of the dataset, each run once, with all experiments that have it."""
-    runs: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
+    runs: dict[tuple[str, str, str], dict[tuple[str, str], set[int]]] = {}
     for s in data.sweeps:
         dips = s.runs[s.runs.odd.astype(bool)]
-        for (_, name, at), record in zip(run_keys_of(dips), dips.record, strict=True):
-            places = runs.setdefault((name, str(record)), {})
+        for (_, name, at), record, by in zip(run_keys_of(dips), dips.record, dips.odd, strict=True):
+            places = runs.setdefault((name, str(record), str(by)), {})
             places.setdefault((s.symbol, "any"), set()).add(at)
     if not runs:
         return []
-    of = [clause("odd_at", name=n, places=_places(places)) for (n, _), places in runs.items()]
+    of = [_odd_at(name, by, places) for (name, _, by), places in runs.items()]
     having = [s for s in data.sweeps if roles.odd_of(s)]
     facts = {"of": of, "rest": _rest(having)}
     return [Observation("odd", None, facts, _odd_rows(having), place="notice")]
+
+
+def _odd_at(name: str, metric: str, places: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+    kind = next((kind for kind, each in roles.PASSES.items() if each == metric), "total")
+    return clause("odd_at", name=name, kind=kind, places=_places(places))
 
 
 def _rest(having: list[Sweep]) -> dict[str, Any]:

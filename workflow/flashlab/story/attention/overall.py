@@ -296,6 +296,7 @@ def _passes(data: Dataset) -> Observation | None:
     if not x[more].low > x[less].high or x[more].x <= 1:
         return None
     facts = {"name": name, "more": more, "less": less, "x": [x[more].x, x[less].x]}
+    facts["base"] = data.baseline
     return _concluded("passes", facts, data.rows(*of.values()))
 
 

@@ -19,7 +19,7 @@ from flashlab.story.observation import Observation, clause
 
 def shared(s: Sweep) -> Observation | None:
     """With the fewest heads of keys and values against the most: memory, and who gains or loses."""
-    names = roles.subjects(s)
+    names = [n for n in roles.subjects(s) if s.medians(MEMORY)[n].notna().sum() > 1]
     at = roles.ends(s, names, MEMORY) if names else []
     if s.symbol != roles.SHARED or not at or s.is_switch:
         return None
@@ -99,7 +99,7 @@ LINES = ("take", "mask_take", "mask_open")
 ONLY_LINES = ("take_two", "take_moves", "take_even", "take_peaks", "take_odd")
 """Those whose numbers or verdicts an experiment's paragraph has already."""
 
-BESIDE_DOTS = ("take_two", "take_moves")
+BESIDE_DOTS = ("take_two", "take_moves", "take_open")
 """Those that only read the dots beside them, which page one of many implementations has not."""
 
 

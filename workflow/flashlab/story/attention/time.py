@@ -150,7 +150,9 @@ def leaders(s: Sweep) -> Observation | None:
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
     tiers = tiers_of(s, last, best.get(last, name)) if led else []
-    follow = clause("tiers", p=s.symbol, at=last, of=tiers, base=s.data.baseline)
+    follow = clause(
+        "tiers", p=s.symbol, at=last, of=tiers, after=best.get(last, name), base=s.data.baseline
+    )
     facts = {
         "wins": clause("wins_some", of=of) if of[1:] else clause("wins_every", **of[0]),
         "near": clause("near", of=near) if near else None,
