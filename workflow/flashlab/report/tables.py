@@ -76,9 +76,9 @@ def speed(row: Any) -> Markup:
     return Markup(text if row.verdict == "equal" else f"{text}?")
 
 
-def at(speeds: pd.DataFrame, value: int) -> Any:
+def at(speeds: pd.DataFrame | None, value: int) -> Any:
     """The row of a value of the sweep; None where there is none."""
-    return speeds.loc[[value]].iloc[0] if value in speeds.index else None
+    return None if speeds is None or value not in speeds.index else speeds.loc[[value]].iloc[0]
 
 
 def value_of(s: Sweep, metric: str, name: str, value: int, variant: str = "") -> str:
@@ -102,12 +102,13 @@ def status_of(s: Sweep, name: str, value: int, variant: str = "") -> str:
 
 
 def value_cell(
-    s: Sweep, metric: str, name: str, value: int, variant: str = "", lead: str = ""
+    s: Sweep, metric: str, name: str, value: int, variant: str = "", row: Any = None
 ) -> Cell:
-    """A measured value, or what stands in its place, before its lead."""
+    """A measured value, or what stands in its place, before the speed of a row."""
     shown = value_of(s, metric, name, value, variant) or status_of(s, name, value, variant)
     own = s.run(name, value, variant) if metric == TOTAL else None
     odd = Markup("<sup>!</sup>") if own and own["odd"] else ""
+    lead = "" if row is None else LEAD.format(speed(row))
     return Cell(Markup("{}{}{}").format(shown, odd, lead), s.number_of(name, value, variant))
 
 
@@ -218,9 +219,9 @@ def sweep_table(s: Sweep) -> Table:
     first, last = values[0], values[-1]
     found, memory = _names_of(s), s.medians(MEMORY)
     leads = {n: s.speed(TOTAL, n) for n in s.names if n != base and base in s.names}
-    cells = {
+    cells: dict[str, list[Words | Cell]] = {
         name: [
-            *(_total(s, name, value, leads.get(name)) for value in values),
+            *(value_cell(s, TOTAL, name, v, row=at(leads.get(name), v)) for v in values),
             _grown(total, name, first, last, leads.get(name)),
         ]
         for name in ran(s)
@@ -241,12 +242,6 @@ def sweep_table(s: Sweep) -> Table:
     empty = [""] * (len(found.columns) - len(values) - 1)
     rows = [Row([head("work"), *rises, *empty], "work"), *_rows_of(s, found)]
     return Table(found.columns, rows, found.groups, legend=legend, kind=kind_of(s))
-
-
-def _total(s: Sweep, name: str, value: int, leads: pd.DataFrame | None) -> Words | Cell:
-    """A total time with the speed over the baseline; the status where there is none."""
-    row = None if leads is None else at(leads, value)
-    return value_cell(s, TOTAL, name, value, "", "" if row is None else LEAD.format(speed(row)))
 
 
 def _grown(
@@ -466,8 +461,7 @@ def headline_table(data: Dataset) -> Table | None:
         for metric in shown:
             has_lead = (name != data.baseline and not metric.derived) or metric in benchmark.totals
             row = at(summary.speed(metric.name, name), value) if has_lead else None
-            lead = "" if row is None else LEAD.format(speed(row))
-            cells.append(value_cell(summary, metric.name, name, value, "", lead))
+            cells.append(value_cell(summary, metric.name, name, value, row=row))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])
