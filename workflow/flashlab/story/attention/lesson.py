@@ -166,8 +166,7 @@ def all_odd(data: Dataset) -> list[Observation]:
 
 
 def _odd_at(name: str, metric: str, places: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
-    kind = next((kind for kind, each in roles.PASSES.items() if each == metric), "total")
-    return clause("odd_at", name=name, kind=kind, places=_places(places))
+    return clause("odd_at", name=name, kind=metric.removesuffix("_time"), places=_places(places))
 
 
 def _rest(having: list[Sweep]) -> dict[str, Any]:
