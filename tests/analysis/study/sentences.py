@@ -169,7 +169,7 @@ class Judge:
                     yield (other[1] < other[0]) is (kind == "grows")
         if kind == "catch_up":
             yield x[1] < x[0]
-        if kind in ("fits", "batch", "still"):
+        if kind in ("fits", "still"):
             yield _is_flat(x)
 
     def _ends(self, s: str, f: Facts, by_mask: bool) -> list[float]:

@@ -105,9 +105,6 @@ def bound(s: Sweep) -> Observation | None:
     if not found:
         return None
     told = sorted(found.values(), key=lambda each: each["says"], reverse=True)
-    if len(whole) == len(PASSES):
-        rates = [each["rate"] for each in found.values()]
-        told = [{**told[-1], "says": "bound_both", "rates": rates}]
     names = [n for n in roles.subjects(s) if n in moved and pd.notna(moved[n].get(at[0]))]
     activity = s.medians("forward_matrix_activity")
     unused = {n: x for n in roles.stored(s) if (x := number(activity, at[0], n)) < 2}
@@ -241,16 +238,16 @@ def operators(s: Sweep) -> Observation | None:
     parts = [clause(says[kind], x=x) for kind, x in now.items() if x >= LEAST]
     if not parts:  # a fused baseline, whose one operator is of no such kind
         return None
-    moved = before["product"] - now["product"]
+    moved, about = before["product"] - now["product"], {"p": s.symbol, "first": first}
+    about |= {"before": 1 - before["product"], "now": 1 - now["product"]}
+    about["word"] = "more" if moved > 0 else "less"
     facts = {
-        **{"p": s.symbol, "first": first, "last": last, "base": base},
+        **{"p": s.symbol, "last": last, "base": base},
         "parts": sorted(parts, key=lambda part: -part["x"]),
-        **{"before": 1 - before["product"], "now": 1 - now["product"]},
-        "word": "more" if moved > 0 else "less",
+        "moved": clause("moved", **about) if abs(moved) >= 0.05 else None,
     }
     rows = [r for k in kinds for r in s.rows(f"forward_{k}_share", [base], at, variant)]
-    which = "same" if abs(moved) < 0.05 else "moved"
-    return Observation("operators", s.name, facts, rows, which)
+    return Observation("operators", s.name, facts, rows)
 
 
 # The size of heads

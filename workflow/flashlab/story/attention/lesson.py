@@ -45,7 +45,7 @@ BY_CHANGE = {"peaks": "peaks", "dips": "peaks", "unknown": "open", "open": "open
 def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) -> str | None:
     """Which sentence; it may add clauses to the facts."""
     if says in FIXED:
-        return "pooled" if facts.get("pooled") else FIXED[says]
+        return FIXED[says]
     speeds = roles.even(s.speed(TOTAL, facts["new"]))
     found, stores = roles.change(speeds), roles.stores_scores(s.data, s.data.baseline)
     if len(speeds) < FEW:
@@ -57,7 +57,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     facts["shares"] = shares
     if found == "constant":
         facts["mask"] = roles.mask_of(s)
-        return {"N": "fits", "B": "batch"}.get(s.symbol, "still")
+        return "fits" if s.symbol == "N" else "still"
     steps = speeds.x.astype(float)
     if not (steps.is_monotonic_increasing if found == "grows" else steps.is_monotonic_decreasing):
         return "moves"  # "the more, the more" is of every step
@@ -69,7 +69,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
         facts["good"] = clause("good_heads", d=sizes["good"], x=sizes["there"], who=sizes["among"])
     falls = s.symbol == "N" and shares[1] < SAVES * shares[0]
     facts["saves"] = clause("saves_more") if falls and found == "grows" else None
-    return "shrinks_length" if (s.symbol, found) == ("N", "shrinks") else found
+    return found
 
 
 # Notices

@@ -69,12 +69,12 @@ def growth(s: Sweep) -> tuple[Clause, list[str], list[int]] | None:
     inside = [name for name in others if name != alone]
     is_below = {folds[name]["says"] for name in inside} == {"fold_below"}
     x = roles.span(folds[name]["x"] for name in inside)
-    new = clause("range", word="below" if is_below else "mixed", x=x)
+    new = clause("range", word="below" if is_below else "mixed", x=x, open=None)
     facts = {
         **{"p": s.symbol, "first": first, "last": last, "ops": work, "base": folds.get(base)},
         **{"new": folds[others[0]] if len(others) == 1 else new, "who": roles.group(s, inside)},
         "apart": clause("growth_apart", name=alone, x=folds[alone]["x"]) if alone else None,
-        "all": roles.span(each["x"] for each in folds.values()),
+        **{"x": x, "all": roles.span(each["x"] for each in folds.values())},
     }
     kind = "same" if near(work, 1) else "growth"
     return clause(f"{kind}_{_told(kind, [*folds.values()], len(others))}", **facts), every, at
@@ -87,7 +87,7 @@ def _told(kind: str, folds: list[Clause], others: int) -> str:
     if kind == "same" and folds[0]["says"] == "fold_flat":
         return "flat" if all(each["says"] == "fold_flat" for each in folds) else "all"
     alike = len({(each["says"], factor(each["x"]), bool(each["open"])) for each in folds}) == 1
-    return "many" if others > 1 else "both" if alike and kind == "growth" else "two"
+    return "both" if others == 1 and alike and kind == "growth" else "many"
 
 
 def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.DataFrame] | None:
