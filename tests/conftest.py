@@ -62,7 +62,7 @@ hypothesis.settings.load_profile("any machine")
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """The number of workers: two on a core, since many tests wait for processes.
+    """The number of workers: one more than cores, since many tests wait for processes.
 
     What is selected of them runs in one process: each worker imports and collects everything.
     """
@@ -71,7 +71,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
         for name in ("keyword", "markexpr", "lf", "stepwise")
     )
     memory = psutil.virtual_memory().available
-    return 0 if chosen else max(1, min(2 * cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
+    return 0 if chosen else max(1, min(1 + cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -137,9 +137,10 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     ),
     "a name of another run": (only("pytorch_b16_n512_h32_e2048_full.json"), MISSING),
 }  # fmt: skip
+DAILY = {"times to six decimals": pytest.mark.scheduled}  # 8 s
 
 
-@pytest.mark.parametrize("altered", ALTERED)
+@pytest.mark.parametrize("altered", [pytest.param(a, marks=DAILY.get(a, ())) for a in ALTERED])
 def test_what_is_altered_is_told_by_its_check_and_no_other(
     altered: str, sound: Any, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def told(code: str, *others: str) -> dict[str, set[str]]:
     }
 
 
+DAILY = {"four digits": pytest.mark.scheduled}  # 8 s; three digits take the same way
 FOUR = [f"s{place}" for place in (2, 3, 4, 5)]
 SAME = told("fail copies.same", "s1")
 OF_FILES, FAR = told("fail copies.file", "s1"), {"eve": {"warn plausibility.class"}}
@@ -154,7 +155,7 @@ CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=DAILY.get(c, ())) for c in CASES])
 def test_those_are_told_whom_it_concerns(case: str, sound: Any, tmp_path: Path) -> None:
     """In a class of independent submissions s1, s2, …, and eve's, or several."""
     count, eve, expected, *alter = CASES[case]
