@@ -35,7 +35,7 @@ pytest_plugins = ["planted.project"]
 """The folders in which the whole pipeline runs."""
 
 NOT_SCHEDULED = "not scheduled"
-"""What the gate selects: nearly all of the tests."""
+"""What a call selects by itself (pyproject.toml): nearly all of the tests."""
 
 MOST_WORKERS, WORKER_BYTES = 16, 2 * 2**30
 """More workers than files that take long have nothing to do; one has all libraries imported, but

@@ -26,6 +26,7 @@ from subprocess import PIPE, STDOUT
 ROOT = Path(__file__).parents[1]
 AT_ONCE = 2
 PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+PYTEST += ("-m", "")  # scheduled ones, too
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
