@@ -262,7 +262,8 @@ def method(data: Dataset, records: pd.DataFrame) -> list[Text]:
         if key.startswith(beginning) and others.isdisjoint(key.split("."))
     ]
     timed = [says(f"method.{name}") for name in distinct(records, "protocol")]
-    paired = [says("method.pairs")] if data.comparisons.pairs.astype(float).gt(0).any() else []
+    single = data.comparisons[data.comparisons.settings.astype(float) == 1]
+    paired = [says("method.pairs")] if single.pairs.astype(float).gt(0).any() else []
     return [*own, *timed, *_processes(data, records), says("method.difference"), *paired]
 
 

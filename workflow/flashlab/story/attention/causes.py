@@ -145,11 +145,12 @@ def _of_pass(s: Sweep, name: str, key: str, at: int) -> dict[str, Any] | None:
 def _fewer(s: Sweep, names: list[str], at: int, key: str) -> dict[str, Any] | None:
     """How many times fewer bytes than the baseline the subjects move in a pass."""
     moved = s.medians(f"{key}_dram_bytes")
-    times = [number(moved, at, s.data.baseline) / number(moved, at, name) for name in names]
+    base = s.data.baseline
+    times = [number(moved, at, base) / number(moved, at, name) for name in names]
     if not times or min(times) < 2:
         return None
     says = "fewer_one" if len(names) == 1 else "fewer_many"
-    return clause(says, who=roles.group(s, names, short=True), kind=key, x=min(times))
+    return clause(says, who=roles.group(s, names, short=True), kind=key, x=min(times), base=base)
 
 
 def line_of(s: Sweep, key: str) -> tuple[float, float] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flashlab.analysis.frames import Dataset, Sweep, run_keys_of
+from flashlab.analysis.frames import Dataset, Sweep, number, run_keys_of
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
 from flashlab.story.attention.roles import MEMORY, SAVES, TOTAL, share
@@ -51,6 +51,9 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     if len(speeds) < FEW:
         return "two"
     if s.symbol == "E" and stores and roles.beyond(speeds.iloc[0], speeds.iloc[-1]):
+        top = speeds.loc[facts["most"]]
+        kept = max(int(str(at)) for at, x in speeds.iterrows() if not roles.beyond(top, x))
+        facts |= {"most": kept, "there": number(speeds, kept, "x")}
         return "catch_up"
     if found in BY_CHANGE:
         return BY_CHANGE[found]
