@@ -222,13 +222,13 @@ def sweep_table(s: Sweep) -> Table:
     cells: dict[str, list[Words | Cell]] = {
         name: [
             *(value_cell(s, TOTAL, name, v, row=at(leads.get(name), v)) for v in values),
-            _grown(total, name, first, last, leads.get(name)),
+            f"{_grown(total, name, first, last)} {_sign(leads.get(name))}".strip(),
         ]
         for name in ran(s)
     }
     title = head("total", "ms") + (Markup(" · × {}").format(base) if leads else "")
     found.add(title, [*map(str, values), "×"], cells)
-    grown = {n: growth(number(memory, first, n), number(memory, last, n)) for n in s.names}
+    grown = {n: _grown(memory, n, first, last) for n in s.names}
     memories = {
         name: [value_of(s, MEMORY, name, last), grown[name], _share(memory, name, base, last)]
         for name in s.names
@@ -244,16 +244,12 @@ def sweep_table(s: Sweep) -> Table:
     return Table(found.columns, rows, found.groups, legend=legend, kind=kind_of(s))
 
 
-def _grown(
-    total: pd.DataFrame, name: str, first: int, last: int, leads: pd.DataFrame | None
-) -> str:
-    """The factor by which a total grows, and how its lead changes."""
-    sign = "" if leads is None else _sign(leads)
-    return f"{growth(number(total, first, name), number(total, last, name))} {sign}".strip()
+def _grown(table: pd.DataFrame, name: str, first: int, last: int) -> str:
+    return growth(number(table, first, name), number(table, last, name))
 
 
-def _sign(leads: pd.DataFrame) -> str:
-    return SIGNS.get(change(leads[~leads.odd.astype(bool)]), "")
+def _sign(leads: pd.DataFrame | None) -> str:
+    return "" if leads is None else SIGNS.get(change(leads[~leads.odd.astype(bool)]), "")
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
@@ -420,7 +416,7 @@ def _sweep_row(s: Sweep, name: str) -> list[Words] | None:
     return [
         f"{s.symbol} = {first} → {last}",
         growth(work[first], work[last]),
-        *(growth(number(total, first, n), number(total, last, n)) for n in (base, name)),
+        *(_grown(total, n, first, last) for n in (base, name)),
         lead,
         " → ".join(shares) if all(shares) else "",
     ]

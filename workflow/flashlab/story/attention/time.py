@@ -69,16 +69,15 @@ def growth(s: Sweep) -> tuple[Clause, list[str], list[int]] | None:
     inside = [name for name in others if name != alone]
     is_below = {folds[name]["says"] for name in inside} == {"fold_below"}
     x = roles.span(folds[name]["x"] for name in inside)
+    batch = [int(s.runs.batch_size.xs(end, level="at").iloc[0]) for end in at]
     new = clause("range", word="below" if is_below else "mixed", x=x, open=None)
     facts = {
         **{"p": s.symbol, "first": first, "last": last, "ops": work, "base": folds.get(base)},
         **{"new": folds[others[0]] if len(others) == 1 else new, "who": roles.group(s, inside)},
         "apart": clause("growth_apart", name=alone, x=folds[alone]["x"]) if alone else None,
-        **{"x": x, "all": roles.span(each["x"] for each in folds.values()), "batch": None},
+        **{"x": x, "all": roles.span(each["x"] for each in folds.values())},
+        "batch": clause("batch", b=batch) if s.symbol != "B" and len({*batch}) > 1 else None,
     }
-    batches = [int(s.runs.batch_size.xs(end, level="at").iloc[0]) for end in at]
-    if s.symbol != "B" and batches[0] != batches[1]:
-        facts["batch"] = clause("batch", b=batches)
     kind = "same" if near(work, 1) else "growth"
     return clause(f"{kind}_{_told(kind, [*folds.values()], len(others))}", **facts), every, at
 
