@@ -67,9 +67,11 @@ def test_on_a_full_disk_nothing_is_left_but_what_was_there(tmp_path: Path) -> No
     path, limits = tmp_path / "r.json", resource.getrlimit(resource.RLIMIT_FSIZE)
     write_json(path, "old")
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
-    with pytest.raises(OSError):
-        write_json(path, ["x" * 100_000])
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        with pytest.raises(OSError):
+            write_json(path, ["x" * 100_000])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
     assert json.loads(path.read_text()) == "old"
 

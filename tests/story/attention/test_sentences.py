@@ -66,9 +66,8 @@ def odd(data: Dataset, at: int) -> Dataset:
     runs, speeds, values = data.runs.copy(), data.speeds.copy(), data.values.copy()
     rate = ("forward_rate", "Flash2", at)
     values[[key[0] == "seq_len" and key[2:] == rate for key in values.index]] /= 2
-    runs.loc[[k[0] == "seq_len" and k[2:] == ("Flash2", at) for k in runs.index], "odd"] = (
-        "forward_time"
-    )
+    dips = [k[0] == "seq_len" and k[2:] == ("Flash2", at) for k in runs.index]
+    runs.loc[dips, "odd"] = "forward"
     of = [k[0] == "seq_len" and "Flash2" in k[4:6] and k[6] == at for k in speeds.index]
     speeds.loc[of, "odd"] = True
     return replace(data, runs=runs, speeds=speeds, values=values)

@@ -66,7 +66,7 @@ class Dataset:
         intervals: ``low`` and ``high`` of values, ``least`` and ``most`` of a run's processes, by
             `VALUE`; those of estimates.csv, of what follows from these as in metrics.csv.
         runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
-            ``odd``, the metric in which it is slower than the sizes beside it leave room for, or
+            ``odd``, the pass in which it is slower than the sizes beside it leave room for, or
             empty; ``number`` from 1 in the order of the plans.
         failed: the same of every other run.
         speeds: ``x``, ``low``, ``high``, ``verdict`` (`WORDS`), ``odd`` (a run of it dips), and the
@@ -102,6 +102,11 @@ class Dataset:
     def sweeps(self) -> list[Sweep]:
         """The experiments in the report's order, those without any numbers too."""
         return [Sweep(self, name) for name in self.swept]
+
+    @property
+    def is_of_many(self) -> bool:
+        """True where an experiment has over two implementations: page one has no dots by lines."""
+        return any(len(s.names) > 2 for s in self.sweeps)
 
     @cached_property
     def beside(self) -> list[Sweep]:
@@ -358,11 +363,11 @@ def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> list[str]:
-    """The metric in which each run dips, by the warnings that only the samples give; or empty."""
+    """The first pass in which each run dips, by the warnings that samples give; or empty."""
     keys = [*run_keys(benchmark)]
     dips = estimates[estimates.warnings.astype(str).str.contains(f'"{DIPS}"', regex=False)]
-    odd = dict(zip(dips[keys].itertuples(index=False, name=None), dips.metric, strict=True))
-    return [odd.get(row, "") for row in runs[keys].itertuples(index=False, name=None)]
+    found = runs[keys].merge(dips.drop_duplicates(keys)[[*keys, "metric"]], on=keys, how="left")
+    return [*found.metric.fillna("").str.removesuffix("_time")]
 
 
 def _intervals(benchmark: Benchmark, estimates: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:

@@ -50,9 +50,6 @@ from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
 from flashlab.telling.glyphs import legible
 
-FEW = 2
-"""Most implementations of which page one has a figure beside each experiment's line."""
-
 SPEEDS = "speedups-"
 """The beginning of the ids of figures across experiments that belong to one of them."""
 
@@ -268,8 +265,7 @@ class _Composer:
         blocks += [*tables, *self._lines()]
         drawn = (each for each in self.drawn if not each.startswith(SPEEDS) and each != COUNTERS)
         across = [Figures([self._across(each)]) for each in drawn]
-        is_of_many = any(len(s.names) > FEW for s in self.experiments)
-        chosen = maps(self.data) if is_of_many else []
+        chosen = maps(self.data) if self.data.is_of_many else []
         yield Section("key", [*blocks, *([] if chosen else across)])
         if chosen:
             yield Section("overview", [*chosen, *across], says("section.overview"))

@@ -262,8 +262,7 @@ def method(data: Dataset, records: pd.DataFrame) -> list[Text]:
         if key.startswith(beginning) and others.isdisjoint(key.split("."))
     ]
     timed = [says(f"method.{name}") for name in distinct(records, "protocol")]
-    single = data.comparisons[data.comparisons.settings.astype(float) == 1]
-    paired = [says("method.pairs")] if single.pairs.astype(float).gt(0).any() else []
+    paired = [says("method.pairs")] if data.comparisons.query("settings == 1").pairs.any() else []
     return [*own, *timed, *_processes(data, records), says("method.difference"), *paired]
 
 

@@ -430,8 +430,7 @@ def _mask_row(s: Sweep, name: str) -> list[Words] | None:
     last = at_ends[1]
     leads = [at(s.speed(TOTAL, name, "", variant), last) for variant in s.variants[:2]]
     masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
-    known = [row for row in leads if row is not None]
-    sign = _sign(pd.DataFrame(known)) if len(known) > 1 else ""
+    sign = "" if any(row is None for row in leads) else _sign(pd.DataFrame(leads))
     return [
         f"{s.symbol} = {last}",
         "×0.5",

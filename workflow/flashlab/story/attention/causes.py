@@ -101,7 +101,6 @@ def bound(s: Sweep) -> Observation | None:
     if s.symbol != "N" or s.is_switch or not at or [*map(int, known.index[-1:])] != at:
         return None
     found = {key: each for key in PASSES if (each := _of_pass(s, base, key, at[0]))}
-    whole = [key for key, each in found.items() if each["says"] == "bound_whole"]
     if not found:
         return None
     told = sorted(found.values(), key=lambda each: each["says"], reverse=True)
@@ -110,7 +109,7 @@ def bound(s: Sweep) -> Observation | None:
     unused = {n: x for n in roles.stored(s) if (x := number(activity, at[0], n)) < 2}
     facts = {
         **{"p": s.symbol, "at": at[0], "base": base, "passes": told},
-        "fewer": _fewer(s, names, at[0], [*whole, *found][0]),
+        "fewer": _fewer(s, names, at[0], told[0]["kind"]),
         "off": [clause("cores_off", name=name, x=x / 100) for name, x in unused.items()],
     }
     rows = [r for key in PASSES for r in _counter_rows(s, key, [base, *names], at)]
@@ -233,9 +232,8 @@ def operators(s: Sweep) -> Observation | None:
     if profiled > PROFILED * timed:
         return None
     before, now = ({k: number(t, end, base) / 100 for k, t in tables.items()} for end in at)
-    masked = bool((s.run(base, last, variant) or {}).get("causal"))
-    says = dict(zip(kinds, ("work_products", "work_softmax", "work_plain"), strict=True))
-    says |= {"elementwise": "work_mask"} if masked else {}
+    rest = "work_mask" if (s.run(base, last, variant) or {}).get("causal") else "work_plain"
+    says = dict(zip(kinds, ("work_products", "work_softmax", rest), strict=True))
     parts = [clause(says[kind], x=x) for kind, x in now.items() if x >= LEAST]
     if not parts:  # a fused baseline, whose one operator is of no such kind
         return None

@@ -26,7 +26,9 @@ def take(s: Sweep) -> Observation | None:
     if name is None or led is None or s.symbol == roles.SHARED:
         return None
     if roles.is_alike(s):
-        return Observation("take", s.name, {"names": [*roles.odd_of(s)]}, _odd_rows([s]), "odd")
+        kind = roles.dip_of(s, next(iter(roles.odd_of(s))))
+        names = [n for n in roles.odd_of(s) if roles.dip_of(s, n) == kind]
+        return Observation("take", s.name, {"kind": kind, "names": names}, _odd_rows([s]), "odd")
     at = roles.ends(s, [name, s.data.baseline], MEMORY)
     shares = [share(s, name, end) for end in at] or [1.0, 1.0]
     facts: dict[str, Any] = {**led[0], "good": None, "against": None}
@@ -146,9 +148,7 @@ def odd(s: Sweep) -> Observation | None:
     found = roles.odd_of(s)
     if not found:
         return None
-    dips = s.runs[s.runs.odd.astype(bool)]
-    passes = {name: str(by) for (_, name, _), by in zip(run_keys_of(dips), dips.odd, strict=True)}
-    of = [_odd_at(n, passes[n], {(s.symbol, "any"): at}) for n, at in found.items()]
+    of = [_odd_at(n, roles.dip_of(s, n), {(s.symbol, "any"): at}) for n, at in found.items()]
     return Observation("odd", s.name, {"of": of, "rest": _rest([s])}, _odd_rows([s]))
 
 
@@ -168,8 +168,8 @@ def all_odd(data: Dataset) -> list[Observation]:
     return [Observation("odd", None, facts, _odd_rows(having), place="notice")]
 
 
-def _odd_at(name: str, metric: str, places: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
-    return clause("odd_at", name=name, kind=metric.removesuffix("_time"), places=_places(places))
+def _odd_at(name: str, kind: str, places: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+    return clause("odd_at", name=name, kind=kind, places=_places(places))
 
 
 def _rest(having: list[Sweep]) -> dict[str, Any]:

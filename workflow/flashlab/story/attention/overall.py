@@ -157,14 +157,14 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     of = sum(wins.values())
     if of < 2:
         return facts
-    best, own, rest = max(wins, key=lambda name: wins[name]), None, None
+    best, own, rest = next(iter(wins)), None, None
     if tuned_on := data.declared[best].get("tuned_on"):
         tuned = "here" if {*map(str, data.runs.device_name)} <= {*tuned_on} else "else"
         ours = [n for n in data.declared if data.declared[n].get("tuned_on")]
-        second, forward = ([*_wins(data, ours, by).items()] for by in ("time", "forward"))
-        if second and forward:
-            told = [{"name": of[0][0], "count": of[0][1]} for of in (second, forward)]
-            rest = clause("without", **told[0], of=sum(dict(second).values()), forward=told[1])
+        each = [_wins(data, ours, by) for by in ("time", "forward")]
+        if all(each):
+            told = [{"name": next(iter(of)), "count": max(of.values())} for of in each]
+            rest = clause("without", **told[0], of=sum(each[0].values()), forward=told[1])
         own = clause("own", tuned=tuned)
     won = {"count": wins[best], "of": of, "word": "all" if wins[best] == of else "some"}
     facts["wins"] = clause("wins", name=best, **won, own=own, rest=rest)
@@ -287,7 +287,7 @@ def _passes(data: Dataset) -> Observation | None:
     wins, names = _wins(data), [*map(str, settings(data).name.unique())]
     if not wins and len(names) != 1:
         return None
-    name = max(wins, key=lambda n: wins[n]) if wins else names[0]
+    name = next(iter(wins), names[0])
     of = {key: data.pooled(m, name, data.baseline) for key, m in PASSES.items()}
     if any(each.empty for each in of.values()):
         return None
@@ -296,7 +296,6 @@ def _passes(data: Dataset) -> Observation | None:
     if not x[more].low > x[less].high or x[more].x <= 1:
         return None
     facts = {"name": name, "more": more, "less": less, "x": [x[more].x, x[less].x]}
-    facts["base"] = data.baseline
     return _concluded("passes", facts, data.rows(*of.values()))
 
 

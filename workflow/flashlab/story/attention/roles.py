@@ -107,9 +107,14 @@ def odd_at(s: Sweep) -> list[int]:
     return sorted({at for values in odd_of(s).values() for at in values})
 
 
+def dip_of(s: Sweep, name: str) -> str:
+    """The pass that dips in an implementation's first odd run: ``forward`` or ``backward``."""
+    return str(s.runs.odd[s.runs.odd.astype(bool)].xs(name, level="implementation").iloc[0])
+
+
 def is_alike(s: Sweep) -> bool:
-    """True if the forwards of all the sweep run at the rate of its odd ones, to 15%."""
-    rates = [(s.medians("forward_rate")[name].dropna(), at[0]) for name, at in odd_of(s).items()]
+    """True if the passes that dip run at the rate of the odd ones in all of the sweep, to 15%."""
+    rates = [(s.medians(f"{dip_of(s, n)}_rate")[n].dropna(), at[0]) for n, at in odd_of(s).items()]
     near = [len(r) > 1 and (abs(r / number(r, at) - 1) < 0.15).all() for r, at in rates]
     return bool(near) and all(near)
 

@@ -107,7 +107,7 @@ def observations(data: Dataset) -> list[Observation]:
     """All that a report says of a dataset, in its order."""
     front = (overall.answer(data), overall.decides(data))
     sections = [o for s in data.sweeps for kind in kinds(s) if (o := kind(s)) is not None]
-    left = BESIDE_DOTS if any(len(s.names) > 2 for s in data.sweeps) else ()
+    left = BESIDE_DOTS if data.is_of_many else ()
     lines = [each for each in sections if each.name in LINES and each.macro not in left]
     return [
         *(each for each in front if each is not None),

@@ -29,16 +29,16 @@ Clause = dict[str, Any]
 
 def fold(s: Sweep, name: str, first: int, last: int, work: float) -> Clause:
     """How many times as long an implementation takes; beside the operations by its interval."""
-    times, is_open = s.medians(TOTAL)[name], False
+    times, between, says = s.medians(TOTAL)[name], None, "fold"
     x, least, most = number(times, last) / number(times, first), float("nan"), float("nan")
     if first == times.dropna().index[0]:  # its growth was estimated from this value on
         speeds = s.grown(TOTAL, name)
         least, most = 1 / number(speeds, last, "high"), 1 / number(speeds, last, "low")
-        is_open = word(speeds, last, "verdict") == "undecided"
-    between, says = clause("between", x=[least, most]) if is_open else None, "fold"
+        if word(speeds, last, "verdict") == "undecided":
+            between = clause("between", x=[least, most])
     if x < 1 / FLAT and most < 1 / margins(1):
         says = "fold_falls"
-    elif 1 / margins(2) <= x <= FLAT and not is_open:
+    elif 1 / margins(2) <= x <= FLAT and not between:
         says = "fold_flat"
     elif most < work / margins(2):
         says = "fold_below"
@@ -151,10 +151,9 @@ def leaders(s: Sweep) -> Observation | None:
     wins = {n: [at for at in best if best[at] == n] for n in roles.subjects(s)}
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
-    tiers = tiers_of(s, last, best.get(last, name)) if led else []
-    follow = clause(
-        "tiers", p=s.symbol, at=last, of=tiers, after=best.get(last, name), base=s.data.baseline
-    )
+    after = best.get(last, name)
+    tiers = tiers_of(s, last, after) if led else []
+    follow = clause("tiers", p=s.symbol, at=last, of=tiers, after=after, base=s.data.baseline)
     facts = {
         "wins": clause("wins_some", of=of) if of[1:] else clause("wins_every", **of[0]),
         "near": clause("near", of=near) if near else None,
