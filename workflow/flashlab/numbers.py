@@ -148,7 +148,7 @@ def percent(share: float) -> str:
 
 def shares(ends: Sequence[float]) -> str:
     """A range of shares as percentages: ``9–56%``."""
-    low, high = (f"{100 * end:.0f}" for end in ends)
+    low, high = (percent(end)[:-1] for end in ends)
     return f"{low}%" if low == high else f"{low}–{high}%"
 
 

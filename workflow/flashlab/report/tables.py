@@ -288,7 +288,7 @@ def _add_rate(s: Sweep, found: _Columns, last: int) -> list[Words]:
         return []
     most = product.rate / FLOPS[metric.unit]
     known = {name: 100 * number(rates, last, name) / most for name in s.names}
-    cells = {name: ["" if math.isnan(x) else f"{x:.0f}"] for name, x in known.items()}
+    cells = {name: [_whole(x)] for name, x in known.items()}
     found.add(head("rate", "%"), [str(last)], cells)
     return [head("legend.rate", rate=f"{measured(most)} {metric.unit}")]
 
@@ -305,7 +305,7 @@ def _add_counted(s: Sweep, found: _Columns) -> list[Words]:
         shares = {n: [_whole(100 * dram_share(s, n, p, value)) for p in PASSES] for n in s.names}
         found.add(head("cores", "%"), passes, cores)
         found.add(head("dram", "%"), passes, shares)
-        legend.append(head("legend.counted", at=f"{s.symbol} = {value}"))
+        legend.append(head("legend.counters", at=f"{s.symbol} = {value}"))
     kinds = s.medians("forward_product_share").dropna(how="all")
     if len(kinds):
         value = int(kinds.index[-1])

@@ -104,12 +104,12 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
     """
     found: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
     for s in sweeps:
-        gone = dict(zip(run_keys_of(s.failed), map(str, s.failed.status), strict=True))
+        part = s.failed.message.astype(str).str.contains("float64: dqkv")
+        gone = dict(zip(run_keys_of(s.failed), s.failed.status.mask(part, "gradient"), strict=True))
         masks, dims = {*s.variants, *(v for v, _, _ in gone)}, roles.head_dims(s)
         values = {*s.medians(TOTAL).index, *(at for _, _, at in gone)}
         for (variant, name, at), status in gone.items():
-            twin = s.data.declared[name].get("packed_of")
-            if twin and gone.get((variant, twin, at)) == status:
+            if gone.get((variant, str(s.data.declared[name].get("packed_of")), at)) == status:
                 continue
             alone = len(masks) > 1 and not all((v, name, at) in gone for v in masks)
             mask = ("with" if "true" in variant else "without") if alone else "any"
@@ -118,8 +118,8 @@ def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
             if whole and int(s.failed.seq_len.iloc[0]) in places.get(("N", mask), ()):
                 continue
             right = s.data.runs.head_dim[s.data.runs.index.get_level_values(2) == name]
-            is_wrong = status == "incorrect" and at in dims and dims[at] not in {*right}
-            p, value = ("d", dims[at]) if is_wrong else (s.symbol, at)
+            wrong = status in ("incorrect", "gradient") and at in dims and dims[at] not in {*right}
+            p, value = ("d", dims[at]) if wrong else (s.symbol, at)
             places.setdefault((p, mask), set()).add(value)
     return [
         clause("gone", name=name, status=status, places=_places(places))
