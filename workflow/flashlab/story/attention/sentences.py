@@ -23,13 +23,13 @@ def shared(s: Sweep) -> Observation | None:
     at = roles.ends(s, names, MEMORY) if names else []
     if s.symbol != roles.SHARED or not at or s.is_switch:
         return None
-    few, many = at
-    table, base = s.medians(MEMORY), s.data.baseline
+    table, base, (few, many) = s.medians(MEMORY), s.data.baseline, at
     left = {n: number(table, few, n) / number(table, many, n) for n in [*names, base] if n in table}
     kept = left.get(base, float("nan"))
     facts: dict[str, Any] = {
         **{"few": few, "many": many, "memory": roles.span(left[n] for n in names)},
         "base": clause("shared_base", name=base, x=kept) if kept == kept else None,
+        "who": roles.group(s, names),
         "passes": [each for key in PASSES if (each := _of_pass(s, key, many))],
     }
     least = min(names, key=lambda n: left[n])
