@@ -293,8 +293,8 @@ class _Composer:
             if found := of_records.distinct(records, column):
                 yield before + ", ".join(found)
         counts = records.groupby("run").size()
-        key = "front.files" if of_records.is_imported(records) else "front.runs"
-        yield says(key, runs=len(counts), processes=of_records.ends(counts))
+        key = "files" if of_records.is_imported(records) else "one" if counts.max() < 2 else "runs"
+        yield says(f"front.{key}", runs=len(counts), processes=of_records.ends(counts))
         beside = (s.plan["runs"] for s in self.data.beside if s.name != SUMMARY)
         if count := sum(map(len, beside)):
             yield says("front.others", count=count)
