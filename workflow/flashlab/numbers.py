@@ -148,8 +148,8 @@ def percent(share: float) -> str:
 
 def shares(ends: Sequence[float]) -> str:
     """A range of shares as percentages: ``9–56%``."""
-    low, high = (percent(end)[:-1] for end in ends)
-    return f"{low}%" if low == high else f"{low}–{high}%"
+    low, high = map(percent, ends)
+    return low if low == high else f"{low.removesuffix('%')}–{high}"
 
 
 def leads(ends: Sequence[float]) -> str:

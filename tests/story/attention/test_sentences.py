@@ -20,7 +20,7 @@ from flashlab.analysis.stage import make_tables
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import RECORDS
 from flashlab.story import words
-from flashlab.story.attention import causes, overall, roles, time
+from flashlab.story.attention import causes, lesson, overall, roles, time
 from flashlab.story.attention.sentences import observations
 from flashlab.story.stage import observe
 
@@ -196,6 +196,43 @@ def test_both_languages_say_the_same_kinds_and_on_attention_decide_nothing(story
     macros = [sorted(re.findall(r"{%-? macro (\w+)", text)) for text in texts]
     assert macros[0] == macros[1] and len({*macros[0]}) == len(macros[0])
     assert story == "common" or not re.search(r"{%-? *(if|elif|else)", "".join(texts))
+
+
+WRONG = "relative error against float64: {} 0.6; at most 0.005 is allowed"
+
+
+@pytest.mark.parametrize(
+    ("status", "of", "said"),
+    [
+        ("incorrect", "dqkv", "gradient"),
+        ("incorrect", "out 0.5, dqkv", "incorrect"),
+        ("unsupported", "dqkv", "unsupported"),  # a kernel's own words
+    ],
+)
+def test_a_wrong_gradient_is_no_wrong_output(
+    planter: Planter, status: str, of: str, said: str
+) -> None:
+    failed = {"status": status, "message": WRONG.format(of)}
+    runs = {"Pytorch": along(N, 2, 2), "Flash2": along(N, 1, 2) | {128: failed}}
+    found = lesson.missing(sweep_of(planter.report({"seq_len": ("seq_len", runs)})))
+    assert found and [each["status"] for each in found.facts["of"]] == [said]
+
+
+@pytest.mark.parametrize(
+    ("times", "says"),
+    [
+        ((100, 90, 80, [40, 66, 140]), "fold_open"),
+        ((100, 110, 120, 130), "fold_below"),
+        ((100, 80, 60, 40), "fold_falls"),
+    ],
+)
+def test_a_time_that_may_as_well_fall_is_not_said_to_grow(
+    planter: Planter, times: Any, says: str
+) -> None:
+    row = dict(zip(N, times, strict=True))
+    runs = {"Pytorch": dict(zip(N, (100, 200, 400, 800), strict=True)), "Flash2": row}
+    data = planter.report({"seq_len": ("seq_len", runs)})
+    assert time.fold(sweep_of(data), "Flash2", N[0], N[-1], 64)["says"] == says
 
 
 def test_the_order_of_runs_changes_nothing(planter: Planter) -> None:

@@ -287,8 +287,7 @@ def _add_rate(s: Sweep, found: _Columns, last: int) -> list[Words]:
         found.add(head("rate", metric.unit), [str(last)], cells)
         return []
     most = product.rate / FLOPS[metric.unit]
-    known = {name: 100 * number(rates, last, name) / most for name in s.names}
-    cells = {name: [_whole(x)] for name, x in known.items()}
+    cells = {name: [_whole(100 * number(rates, last, name) / most)] for name in s.names}
     found.add(head("rate", "%"), [str(last)], cells)
     return [head("legend.rate", rate=f"{measured(most)} {metric.unit}")]
 

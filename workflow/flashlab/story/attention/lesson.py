@@ -88,24 +88,23 @@ def missing(s: Sweep) -> Observation | None:
 
 def all_missing(data: Dataset) -> list[Observation]:
     """The same of the dataset, a sentence an implementation and reason, for page one."""
-    return [
-        Observation(
-            "missing", None, {"of": [e]}, _failed_rows(data.sweeps, e["name"]), "", "notice"
-        )
-        for e in _gone(data.sweeps)
-    ]
+    said = [(each, _failed_rows(data.sweeps, each["name"])) for each in _gone(data.sweeps)]
+    return [Observation("missing", None, {"of": [e]}, rows, place="notice") for e, rows in said]
 
 
 def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
     """Clauses by implementation and status; a packed twin that fails with the other is left out.
 
     A sweep that fails as a whole at an N that is named is left out; what is wrong at each of its
-    settings of a head size is named by that.
+    settings of a head size is named by that. A gradient that is wrong beside a right output, when
+    the gate's message names it alone, is called so.
     """
     found: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
     for s in sweeps:
-        part = s.failed.message.astype(str).str.contains("float64: dqkv")
-        gone = dict(zip(run_keys_of(s.failed), s.failed.status.mask(part, "gradient"), strict=True))
+        of_gradient = s.failed.message.astype(str).str.contains("float64: dqkv")
+        of_gradient &= s.failed.status == "incorrect"
+        statuses = s.failed.status.mask(of_gradient, "gradient")
+        gone = dict(zip(run_keys_of(s.failed), statuses, strict=True))
         masks, dims = {*s.variants, *(v for v, _, _ in gone)}, roles.head_dims(s)
         values = {*s.medians(TOTAL).index, *(at for _, _, at in gone)}
         for (variant, name, at), status in gone.items():

@@ -23,12 +23,12 @@ def shared(s: Sweep) -> Observation | None:
     at = roles.ends(s, names, MEMORY) if names else []
     if s.symbol != roles.SHARED or not at or s.is_switch:
         return None
-    table, base, (few, many) = s.medians(MEMORY), s.data.baseline, at
+    few, many = at
+    table, base = s.medians(MEMORY), s.data.baseline
     left = {n: number(table, few, n) / number(table, many, n) for n in [*names, base] if n in table}
-    kept = left.get(base, float("nan"))
     facts: dict[str, Any] = {
         **{"few": few, "many": many, "memory": roles.span(left[n] for n in names)},
-        "base": clause("shared_base", name=base, x=kept) if kept == kept else None,
+        "base": clause("shared_base", name=base, x=left[base]) if left.get(base, 0) > 0 else None,
         "who": roles.group(s, names),
         "passes": [each for key in PASSES if (each := _of_pass(s, key, many))],
     }
