@@ -64,7 +64,7 @@ def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(project: 
     project.snakemake("--dry-run", *asked, config=())
     assert not table.exists()
     done = project.snakemake("--cores", "1", *asked, config=())
-    assert done.returncode != 0 and "needs these rows, with each ? filled in" in done.stdout
+    assert done.returncode != 0 and "fill in each ? of" in done.stdout
     assert "1 結果 {1}.json,Flash2,?,?,?,?,?," in table.read_text()
     table.write_text(told)
     assert project.make(*asked, config=()).count("Importing") == 2

@@ -42,7 +42,7 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
     head, *lines = text.getvalue().splitlines(keepends=True)
     asked = "".join([head, *(line for line in lines if "?" in line)])
-    todo = f"{there} needs these rows, with each ? filled in:\n{asked}"
+    todo = f"{there} needs these rows:\n{asked}" if there.exists() else f"fill in each ? of {there}"
     why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
     if unknown:
         table = None if there.exists() else text.getvalue()
