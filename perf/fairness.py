@@ -2,8 +2,8 @@
 
 Nothing of FlashLab's measuring takes part: q, k and v are separate leaves (B, N, H, D), packages
 are called by their own functions, and Triton's `do_bench` times both passes (median of 500 ms of
-calls, each after a flush of the L2 cache). Beside a time stands its ratio to that of the records of
-the same run, the median over processes.
+calls, each after a flush of the L2 cache). Beside a time stands that of the records of the same
+run, the median over processes, over it.
 
 Usage, on a GPU: PYTHONPATH=workflow python perf/fairness.py [FOLDER OF RECORDS ...]
 """
@@ -131,7 +131,7 @@ def main(folders: list[str]) -> None:
         for which, call in zip(PASSES, passes_of(name, *qkv, causal=shape.causal), strict=True):
             ms = do_bench(call, 250, 500, return_mode="median")
             known = recorded.get((name, shape, which))
-            ratio = f" {ms / statistics.median(known):.3f}" if known else ""
+            ratio = f" {statistics.median(known) / ms:.3f}" if known else ""
             print(f"{shape_text(shape)} {name} {which} {ms:.4f}{ratio}", flush=True)
         torch.cuda.empty_cache()
 

@@ -183,8 +183,9 @@ def mistakes_of_a_call(program: str, words: list[str]) -> Iterator[str]:
 
 
 def mistakes(path: Path) -> Iterator[str]:
-    """The names in a document that do not exist."""
+    """The names in a document that do not exist, and what a merge left in it."""
     page = path.read_text("utf-8").replace("\\\n", " ")
+    yield from re.findall("^[<>]{7} .*$", page, re.MULTILINE)
     prose = BLOCK.sub("", page)
     lines = [line.strip() for block in BLOCK.findall(page) for line in block.split("\n")]
     spans = [" ".join(span.split()) for span in re.findall("`([^`]+)`", prose)]

@@ -326,7 +326,6 @@ def test_locks_pin_all_direct_dependencies_once_and_the_cpus_no_cuda_library() -
 
 
 def test_conda_environment_has_the_pins_of_the_cpu_lock_in_itself() -> None:
-    """Snakemake gives conda a copy of the file in another folder, where an `-r` leads nowhere."""
     environment = yaml.safe_load((ROOT / "envs/flashlab.yaml").read_text())
     lines = (ROOT / "envs/cpu/requirements.txt").read_text().splitlines()
     pinned = [line for line in lines if not line.lstrip().startswith("#")]

@@ -64,7 +64,7 @@ UNREPLICATED = Spread(deviation=0.03, freedom=1e6)
 
 By it, single processes never show that two runs are equal, nor a difference of less than 14%.
 Recordings of identical code on two days differed by about 2%; between two H200s some
-implementations differed by up to 11% (`docs/measuring.md`)."""
+implementations differed by up to 11%."""
 
 
 @dataclass(frozen=True)
