@@ -7,7 +7,7 @@ import torch
 
 NAME = "FlashLab"
 LABEL = {"zh_TW": "本專案自行開發的 kernel", "en": "this project's own kernel"}
-PACKAGES = ("torch", "triton")
+PACKAGES = ("torch", "triton", "cuda-bindings", "nvidia-cuda-nvrtc")
 INPUTS = ("separate", "packed")
 TAKES = {"num_kv_heads": "in place"}
 TUNED_ON = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")

@@ -10,7 +10,7 @@ LABEL = {
     "zh_TW": "本專案自行開發的 kernel（可重現）",
     "en": "this project's own kernel, deterministic",
 }
-PACKAGES = ("torch", "triton")
+PACKAGES = ("torch", "triton", "cuda-bindings", "nvidia-cuda-nvrtc")
 INPUTS = ("separate", "packed")
 TAKES = {"num_kv_heads": "in place"}
 TUNED_ON = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")

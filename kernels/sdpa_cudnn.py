@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 NAME = "SdpaCudnn"
 LABEL = {"zh_TW": "SDPA cuDNN", "en": "SDPA cuDNN"}
-PACKAGES = ("torch",)
+PACKAGES = ("torch", "nvidia-cudnn-cu13")
 INPUTS = ("separate",)
 TAKES = {"num_kv_heads": "in place"}
 

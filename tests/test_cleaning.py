@@ -63,6 +63,10 @@ def test_what_a_link_leads_to_stays(tmp_path_factory: pytest.TempPathFactory) ->
         link.symlink_to(elsewhere)
     clean(yes=True, records=True)
     assert elsewhere.joinpath("mine").exists() and not link.is_symlink()
+    Path("results").mkdir()
+    (results := Path("results/local")).symlink_to(elsewhere)
+    clean(yes=True, records=False)
+    assert results.is_symlink()
 
 
 def test_nothing_is_deleted_under_a_call_or_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from exact_memory import exact_peak_memory
-from planted.records import counters_of, record_of, written
+from planted.records import STATUSES, counters_of, record_of, written
 
 from flashlab.files import sha256_of
 from flashlab.plan import freezing
@@ -24,7 +24,6 @@ from flashlab.plan.freezing import keep, pack
 from flashlab.plan.plan_files import Plan
 from flashlab.records import (
     COUNTERS,
-    STATUSES,
     Record,
     RecordError,
     parse_record,
@@ -47,6 +46,9 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path, run: Run, status: st
     write_record(path, record)
     assert read_record(path, run, sha256_of(path)) == record
     assert record.has_counters == (status == "counters")
+    with pytest.raises(RecordError, match="before it started"):  # a clock was set back
+        write_record(path, replace(record, ended="1999-01-01T00:00:00+00:00"))
+    assert read_record(path, run, sha256_of(path)) == record
 
 
 def test_the_courses_four_keys_stay_at_the_top_and_have_no_numbers_of_other_runs(run: Run) -> None:

@@ -143,6 +143,10 @@ def test_a_folder_has_the_newest_of_each_process(tmp_path: Path, measured: list[
     keep(tmp_path, [replace(measured[0], started="2025-01-01T00:00:00+00:00")])
     tmp_path.joinpath("notes.json").write_text("[]")
     assert files_of(tmp_path) == paths
+    edited = {**measured[0].sources, "implementation_digest": "0" * 64}
+    started = {"started": "2030-01-01T00:00:00+00:00", "ended": "2030-01-01T00:00:09+00:00"}
+    newest = keep(tmp_path, [replace(measured[0], sources=edited, **started)])
+    assert files_of(tmp_path) == newest, "those of the kernel before its edit are not mixed in"
 
 
 def test_a_dataset_has_what_its_protocol_measured_as_its_manifest_vouches(tmp_path: Path) -> None:
@@ -164,6 +168,9 @@ def test_moved_results_are_found_by_their_plan(tmp_path: Path, measured: list[Re
     plan = {"benchmark": "attention", "experiments": {"seq_len": [entry]}}
     write_json(tmp_path / RECORDS, plan)
     assert files_of(tmp_path) == [first, second]
+    plan["experiments"]["seq_len"] = [{**entry, "path": str(first.rename(tmp_path / "a.json"))}]
+    write_json(tmp_path / RECORDS, plan)
+    assert files_of(tmp_path) == [tmp_path / "a.json", second]
 
 
 def test_a_revision_has_the_records_of_its_kernels(

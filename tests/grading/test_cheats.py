@@ -248,6 +248,10 @@ def test_three_values_with_all_else_equal_are_an_experiment(sweep: str) -> None:
     for own, wanted in ((files, expected), ([several], unsure)):
         codes = {x.params["experiment"]: x.code for x in [*check_coverage(own, ())][5:]}
         assert codes[experiment].removeprefix("coverage.") in (wanted, "few_masks")
+    unnamed = [result({}, {}, {})] * 3
+    assert not [x for x in check_coverage(files, unnamed) if x.verdict == "fail"], "may be of any"
+    tied = [File(f.result, [], options=f.options, unassumed=f.options) for f in files]
+    assert [*check_coverage(tied, ())] == [*check_coverage(files, ())]
 
 
 KEYS = [(name, key) for name in SECONDS for key in (TIME, RATE)]

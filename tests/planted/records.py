@@ -12,9 +12,12 @@ from typing import Any
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import canonical, write_json
-from flashlab.records import COUNTERS, Measurement, Record
+from flashlab.files import canonical, read_json, write_json
+from flashlab.records import COUNTERS, SCHEMAS, Measurement, Record
 from flashlab.runs import Run
+
+_SCHEMA = read_json(SCHEMAS / "record.schema.json")["properties"]["record"]["properties"]
+STATUSES: list[str] = _SCHEMA["status"]["enum"]
 
 COUNTED = {
     "cuda": {

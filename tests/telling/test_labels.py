@@ -7,9 +7,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from planted.records import STATUSES
 
 from flashlab.labels import LABELS, LANGUAGES, messages
-from flashlab.records import STATUSES
 
 
 def placeholders(text: str) -> set[str]:

@@ -32,6 +32,7 @@ def open_atomically(path: Path, binary: bool = False, durable: bool = True) -> I
     so that a reader, a full disk or a kill never meets half of it. Without `durable` it is not
     flushed: half of it may be left where the machine itself goes down.
     """
+    path = Path(os.path.realpath(path))  # a link goes on leading to it
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:

@@ -22,13 +22,8 @@ class MissingMessageError(Exception):
 @cache
 def messages(language: str, domain: str) -> Mapping[str, str]:
     """All texts of a domain in a language (``zh_TW`` or ``en``), by key."""
-    texts = tomllib.loads(labels_file(domain).read_text(encoding="utf-8"))
+    texts = tomllib.loads((LABELS / f"{domain}.toml").read_text(encoding="utf-8"))
     return {key: of[language] for key, of in texts.items() if language in of}
-
-
-def labels_file(domain: str) -> Path:
-    """The file of a domain's texts."""
-    return LABELS / f"{domain}.toml"
 
 
 def message(language: str, domain: str, key: str) -> str:

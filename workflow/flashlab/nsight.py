@@ -105,15 +105,6 @@ def _number(cell: str, unit: str, name: str) -> float:
         raise NsightError(f"Nsight Compute gives no {METRICS[name]}: {cell!r}") from error
 
 
-def check_permission(log: str) -> None:
-    """NsightError where Nsight Compute was not allowed to read the counters."""
-    if "ERR_NVGPUCTRPERM" in log:
-        raise NsightError(
-            "Nsight Compute may not read the GPU's counters (ERR_NVGPUCTRPERM); an administrator "
-            "can allow it: https://developer.nvidia.com/ERR_NVGPUCTRPERM"
-        )
-
-
 def _kernels(log: str, counted: Iterable[str]) -> list[dict[str, Any]]:
     """The launched kernels of Nsight Compute's CSV in order: ``name``, and counters by our names.
 

@@ -31,8 +31,6 @@ from flashlab.untrusted import UnsoundFileError, read_file
 VERSION = 2
 """Version of the JSON format; raised when a reader of the old one would misread the new one."""
 
-STATUSES = ("ok", "oom", "unsupported", "incorrect", "error")
-
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 COUNTERS = "counters"
@@ -249,9 +247,9 @@ def parse_record(document: Any, where: str) -> Record:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write a record atomically; RecordError where it is none by the schema."""
+    """Write a record atomically; RecordError where it is none that can be read."""
     document = record.to_json()
-    _check_schema(document, str(path))
+    parse_record(document, str(path))
     write_json(path, document)
 
 

@@ -49,6 +49,8 @@ def new_file(text: str) -> Path:
     try:
         if path.exists():
             path.open("ab").close()
+        if path.exists() and not path.is_file():
+            raise OSError("it is no regular file")
         # The only sure way to know: some file systems deny what their permissions allow.
         with tempfile.TemporaryFile(dir=path.parent):
             return path

@@ -263,20 +263,21 @@ def _count(options: Iterable[Option], who: str, experiment: str) -> int:
     return max(map(len, found.values()), default=0)
 
 
-def check_coverage(files: Sequence[File], doubted: Iterable[Result]) -> Iterator[Line]:
+def check_coverage(files: Sequence[File], doubted: Sequence[Result]) -> Iterator[Line]:
     """A line for each experiment and implementation: present, missing, or possibly present.
 
     A file that can be several runs may be any of them. `doubted` are the results that other checks
     refute or could not check: an experiment that lacks only these is not missing, because the cause
     is reported there; labels of implementations may have been exchanged among them.
     """
-    sure = [f.options[0] for f in files if len(f.options) == 1 and not f.unassumed]
+    sure = [f.options[0] for f in files if len(f.options) == 1 and len(f.unassumed) < 2]
     every = [option for file in files for option in file.unassumed or file.options]
     said = [option for r in doubted if (option := stated(r.told))]
+    untold = len(doubted) - len(said) + sum(not file.options for file in files)
     for who, experiment in product((NAIVE, FLASH2), EXPERIMENTS):
         values, most, told = (_count(o, who, experiment) for o in (sure, every, [*sure, *said]))
         code = "pass" if values >= VALUES else "possible" if most >= VALUES else "doubted"
-        if max(most, told) < VALUES:
+        if max(most, told) + untold < VALUES:
             code = "few_masks" if experiment == "causal" and values else "missing"
         verdicts: dict[str, Verdict] = {"pass": "pass", "few_masks": "warn", "missing": "fail"}
         verdict = verdicts.get(code, "not_checked")

@@ -254,7 +254,7 @@ def check_alone(own: Submission) -> Submission:
     sound = [file for file in files if file.result.name not in refuted]
     found += checks.check_plausibility(sound, step)
     known = {file.result.name for file in files}
-    doubted = (result for result in own.results if result.name not in known)
+    doubted = [result for result in own.results if result.name not in known]
     own.add([*lines, *found, *checks.check_coverage(files, doubted)])
     against = {x.file for x in found if x.verdict == "fail" or x.check == "plausibility"}
     own.times = times.assign(is_sound=times["is_sound"] & ~times["file"].isin(against))

@@ -96,9 +96,9 @@ def find_side(name: str, benchmark: Benchmark, plan: Plan | None = None) -> Side
             files = ((e.run, e.path, e.sha256) for e in own if [*e.run] == given)
             return _side(name, benchmark, files, dataset.ceilings)
         if (folder / RECORDS).is_file():
-            # Where the plan says is where they were when it was made.
-            planned = _planned(benchmark, read_json(folder / RECORDS))
-            moved = ((run, folder / "records" / path.name, sha256) for run, path, sha256 in planned)
+            # Where the plan says is where they were when it was made: beside it, or in a dataset.
+            planned, beside = _planned(benchmark, read_json(folder / RECORDS)), folder / "records"
+            moved = ((r, q if (q := beside / p.name).exists() else p, sha) for r, p, sha in planned)
             return _side(name, benchmark, moved)
     if name == LOCAL:
         raise SideError(
@@ -114,7 +114,8 @@ def find_side(name: str, benchmark: Benchmark, plan: Plan | None = None) -> Side
 def _newest(folder: Path, benchmark: Benchmark, digests: set[str] | None = None) -> Files:
     """Of each run and process the newest record in a folder, by the most frequent protocol.
 
-    Of kernels with these digests, if any are given. Counters, and what is no record, is passed by.
+    Of kernels with these digests, if any are given, and of a run's newest kernel alone. Counters,
+    and what is no record, is passed by.
     """
     found: list[tuple[Path, Record]] = []
     for path in sorted(folder.glob("*.json")):
@@ -124,10 +125,13 @@ def _newest(folder: Path, benchmark: Benchmark, digests: set[str] | None = None)
             if record.benchmark == benchmark.name and is_asked and not record.has_counters:
                 found.append((path, record))
     protocols = Counter(record.protocol["name"] for _, record in found)
+    usual = max(protocols, key=protocols.__getitem__, default="")
+    found = sorted((f for f in found if f[1].protocol["name"] == usual), key=lambda f: f[1].started)
+    kernels = {record.run: record.sources.get("implementation_digest") for _, record in found}
     newest = {
         (record.run, record.process): path
-        for path, record in sorted(found, key=lambda item: item[1].started)
-        if record.protocol["name"] == max(protocols, key=protocols.__getitem__)
+        for path, record in found
+        if record.sources.get("implementation_digest") == kernels[record.run]
     }
     return [(run, newest[run, process], None) for run, process in sorted(newest)]
 

@@ -125,8 +125,8 @@ def run_program(source: Path, target: Path, step_name: str | None) -> dict[str, 
         yield
         spent[part] += time.perf_counter() - begin
 
-    if target.is_dir():
-        raise Hw4Error(f"{target}: is a folder; name the file to write")
+    if target.exists() and not target.is_file():
+        raise Hw4Error(f"{target}: is no regular file; name the file to write")
     with open_input(source) as (file, sizes):
         found = find_step(step_name)
         try:

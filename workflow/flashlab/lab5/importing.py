@@ -117,8 +117,7 @@ def import_plan(
     kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
     if len(kinds) > 1:
         each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
-        said = f"its results are of several kinds: {each}; import each by itself"
-        raise FolderError(f"{folder}: {said}")
+        raise FolderError(f"{folder}: results of several kinds: {each}; import each by itself")
     named = {f.result.said["device"] for *_, f in chosen if "device" in f.result.said}
     of_all = named.pop() if len(named) == 1 else None
     nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)

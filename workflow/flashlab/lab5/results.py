@@ -461,6 +461,8 @@ def read_folder(folder: Path, found: Folder | None = None) -> Folder:
                 raise UnsoundFileError("form.too_many_bytes", most=str(MAX_BYTES))
             paths.append(path)
             try:
+                if path != (path := path.encode(errors="replace").decode()):
+                    raise UnsoundFileError("form.name")
                 content = read_within(folder, path)
                 size += len(content)
                 is_table = PurePosixPath(path).name.lower() == RUNS_CSV

@@ -149,10 +149,10 @@ def _cell(column: str, text: str) -> Any:
 
 
 def said_in_cells(cells: Mapping[str, str]) -> dict[str, Any]:
-    """The statement in cells by their columns' headings; an empty one, or ``?``, says nothing."""
+    """The statement in cells by their columns' headings; an empty one, ? or cuda, says nothing."""
     named = {column_of(heading): text.strip() for heading, text in cells.items() if heading}
-    kept = (*RUNS_CSV_COLUMNS, HEAD_DIM)
-    said = {c: _cell(c, t) for c, t in named.items() if c in kept and t not in ("", "?")}
+    kept, empty = (*RUNS_CSV_COLUMNS, HEAD_DIM), ("", "?", "cuda", "cuda:0", "gpu")
+    said = {c: _cell(c, t) for c, t in named.items() if c in kept and t.lower() not in empty}
     if {HEAD_DIM, "num_heads"} <= said.keys():
         said.setdefault("emb_dim", said["num_heads"] * said[HEAD_DIM])
     if said.get("emb_dim", 0) % said.get("num_heads", 1):
@@ -187,7 +187,7 @@ def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[i
             number = None
         elif word in _MASKS and digits in ("", "0", "1"):
             near = {w for w, _ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
-            after = digits or next((w + n for w, n in pairs[i + 1 : i + 2]), "")
+            after = digits or next((w or n for w, n in pairs[i + 1 : i + 2]), "")
             if is_file:  # a folder named causal is the experiment, which has both masks
                 values["causal"].add(_MASKS[word] and not near and CAUSAL.get(after, True))
             number = None

@@ -254,7 +254,11 @@ def _count(
     try:
         reply = _run_child({**order, **(on_cpu if device == "cpu" else on_gpu)}, variables)
         log = reply.pop("counters_log", "")
-        nsight.check_permission(log)
+        if "ERR_NVGPUCTRPERM" in log:
+            raise nsight.NsightError(
+                "Nsight Compute may not read the GPU's counters (ERR_NVGPUCTRPERM); an "
+                "administrator can allow it: https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+            )
         if reply["status"] == "ok" and device != "cpu":
             passes = nsight.read_passes(log, names, reply["passes"])
             reply["counted"] = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}

@@ -57,7 +57,7 @@ def clean(yes: bool, records: bool) -> None:
         raise CleaningError(f"{Path.cwd()} has no Snakefile, so it is not cleaned")
     held = hold_folder() if yes else None
     measured = {path.as_posix(): _files(path) for path in MEASURED if path.exists()}
-    kept = {HOLDER, *(path for paths in measured.values() for path in paths)}
+    kept = {HOLDER, *(p.parent for p in MEASURED), *(p for ps in measured.values() for p in ps)}
     made = (path for pattern in MADE for path in sorted(Path().glob(pattern)))
     found = {path.as_posix(): [each for each in _files(path) if each not in kept] for path in made}
     cheap = {name: paths for name, paths in found.items() if paths}

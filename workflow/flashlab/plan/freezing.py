@@ -293,7 +293,7 @@ def record(
     if options.dry_run:
         return 0
     for part in parts:
-        if _freeze(part, options.configfile, given) == INTERRUPTED:
+        if (status := max(status, _freeze(part, options.configfile, given))) == INTERRUPTED:
             return INTERRUPTED
     if not (DATA / dataset).is_dir():
         return 1
@@ -301,7 +301,7 @@ def record(
     print(f"{packed} holds {len(kept)} records; elsewhere: tar -xf {packed.name}")
     if errors := [path for path in kept if not has_result(path)]:
         print(f"{len(errors)} of them are errors, such as {errors[0]}")
-    return int(bool(errors))
+    return int(bool(errors or status))
 
 
 def main(words: Sequence[str]) -> int:
