@@ -98,7 +98,11 @@ def test_compiling_is_advised_where_it_makes_the_fastest(training: Dataset) -> N
     on = [key[1:3] == ("compile=true", "iteration_time") for key in training.values.index]
     values = training.values.mask(on, training.values / 2)
     values["attention", "compile=false", "compile_time", "Flash2", 1337] = 3.89
-    said = english(replace(training, values=values.sort_index()))
+    halved = replace(training, values=values.sort_index())
+    unsure = english(judged(halved, "undecided", **COMPILED))
+    assert "Use a fused attention: with Flash2, compiled, an iteration" in unsure["answer"]
+    assert "Change the attention, for time" in unsure["conclusion"]
+    said = english(judged(halved, "faster", **COMPILED))
     assert "Use a fused attention and compile it: with Flash2 an iteration" in said["answer"]
     assert "Compiling takes 7.8 s, once, and is made up for after some 50 it" in said["answer"]
     assert "; then compile, for the host's time" in said["conclusion"]

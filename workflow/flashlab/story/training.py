@@ -199,6 +199,7 @@ def answer(d: Training) -> Observation:
     alone = d.speed(*ends)
     facts = {
         **{"naive": d.data.baseline, "names": names, "compiled": compiled},
+        "pays": compiled and d.lowest[0] in by_verdict(d.by_compiling)[FASTER],
         "x": [speed.x for speed in speeds.values()],
         "memory": max(d.memory(each, d.plain) for each in d.advised),
         "others": [n for n in d.fused if n not in names and (n, compiled) in d.table],
@@ -235,14 +236,14 @@ def conclusion(d: Training) -> Observation | None:
     """First the attention, then compiling; and whether it matters which attention."""
     if not d.advised:
         return None
-    level = [n for n, speed in d.rivals.items() if speed.verdict != SLOWER]
+    level = [n for n, speed in d.rivals.items() if speed.verdict == EQUAL]
     facts = {
         "memory": all(d.memory(each, d.plain) < 1 / (1 + MARGIN) for each in d.advised),
-        "compiled": d.lowest[1],
-        "host": any((name, False) in d.waiting for name, _ in d.advised),
+        "compiled": d.lowest[1] and d.lowest[0] in by_verdict(d.by_compiling)[FASTER],
+        "host": all((name, False) in d.waiting for name, _ in d.advised),
         "level": [],
     }
-    if len(level) > 1 and any(each in d.waiting for each in d.advised):
+    if level and any(each in d.waiting for each in d.advised):
         facts["level"] = [d.lowest[0], *level]
     return d.observe("conclusion", facts, d.rivals.values(), "conclusion")
 

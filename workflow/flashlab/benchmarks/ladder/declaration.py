@@ -79,7 +79,7 @@ LADDER = Benchmark(
             derived=Derived(("kernel_time",), lambda run, ms: flops(run) / 1e9 / ms),
         ),
         *map(_part, ("copy_in_time", "copy_out_time")),
-        _part("process_time", "整個程式的時間", "time of the whole process"),
+        _part("process_time", "整個行程的時間", "time of the whole process"),
         *(_part(f"process_{name}") for name in PARTS),
     ),
     measure="flashlab.benchmarks.ladder.measure",
