@@ -293,7 +293,7 @@ def record(
     if options.dry_run:
         return 0
     for part in parts:
-        if (status := max(status, _freeze(part, options.configfile, given))) == INTERRUPTED:
+        if (status := _freeze(part, options.configfile, given) or status) == INTERRUPTED:
             return INTERRUPTED
     if not (DATA / dataset).is_dir():
         return 1

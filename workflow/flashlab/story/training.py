@@ -153,6 +153,11 @@ class Training(Numbers):
         return min(self.advised, key=self._time)
 
     @cached_property
+    def compiling(self) -> Speed | None:
+        """The speed of the lowest one over the same one eager, where it is the compiled one."""
+        return self.by_compiling.get(self.lowest[0]) if self.lowest[1] else None
+
+    @cached_property
     def rivals(self) -> dict[str, Speed]:
         """The speeds of the other advised ones over it."""
         return self.over(self.lowest, [each for each in self.advised if each != self.lowest])
@@ -199,7 +204,7 @@ def answer(d: Training) -> Observation:
     alone = d.speed(*ends)
     facts = {
         **{"naive": d.data.baseline, "names": names, "compiled": compiled},
-        "pays": compiled and d.lowest[0] in by_verdict(d.by_compiling)[FASTER],
+        "pays": d.compiling is not None and d.compiling.verdict == FASTER,
         "x": [speed.x for speed in speeds.values()],
         "memory": max(d.memory(each, d.plain) for each in d.advised),
         "others": [n for n in d.fused if n not in names and (n, compiled) in d.table],
@@ -209,9 +214,8 @@ def answer(d: Training) -> Observation:
         "alone": None,
     }
     if alone is not None:
-        facts["alone"] = {"fused": ends[1][0], "verdict": alone.verdict}
-        facts["alone"]["memory"] = d.memory(*ends)
-    found = [*speeds.values(), *d.rivals.values(), alone]
+        facts["alone"] = {"fused": ends[1][0], "verdict": alone.verdict, "memory": d.memory(*ends)}
+    found = [*speeds.values(), *d.rivals.values(), d.compiling, alone]
     return d.observe("answer", facts, found, "answer", variant="use")
 
 
@@ -239,13 +243,11 @@ def conclusion(d: Training) -> Observation | None:
     level = [n for n, speed in d.rivals.items() if speed.verdict == EQUAL]
     facts = {
         "memory": all(d.memory(each, d.plain) < 1 / (1 + MARGIN) for each in d.advised),
-        "compiled": d.lowest[1] and d.lowest[0] in by_verdict(d.by_compiling)[FASTER],
+        "compiled": d.compiling is not None and d.compiling.verdict == FASTER,
         "host": all((name, False) in d.waiting for name, _ in d.advised),
-        "level": [],
+        "level": [d.lowest[0], *level] if level and {*d.advised} & {*d.waiting} else [],
     }
-    if level and any(each in d.waiting for each in d.advised):
-        facts["level"] = [d.lowest[0], *level]
-    return d.observe("conclusion", facts, d.rivals.values(), "conclusion")
+    return d.observe("conclusion", facts, [*d.rivals.values(), d.compiling], "conclusion")
 
 
 def notice(d: Training) -> Observation | None:
