@@ -63,10 +63,10 @@ def _on_cpu(both_passes: Callable[[], object]) -> int:
     _give_back(GIVEN_BACK)
     before, was_compiled = _usage(resource.RUSAGE_SELF).ru_maxrss, COMPILER in sys.modules
     try:
-        peak = _allocated(both_passes)
-        grown = (_usage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        peak, most = _allocated(both_passes)
     finally:
         _give_back(KEPT)
+    grown = (most - before) * 1024
     unknown = UNKNOWN_BYTES + UNKNOWN_A_THREAD * torch.get_num_threads() + UNKNOWN_SHARE * peak
     has_compiled = COMPILER in sys.modules and not was_compiled  # which takes memory of its own
     if grown > peak + unknown and sys.platform == "linux" and not has_compiled:
@@ -83,14 +83,15 @@ def _give_back(size: int) -> None:
         libc.mallopt(M_MMAP_THRESHOLD, size)
 
 
-def _allocated(both_passes: Callable[[], object]) -> int:
-    """The most bytes held at once in the second of two calls, by the allocator's own events."""
+def _allocated(both_passes: Callable[[], object]) -> tuple[int, int]:
+    """The most bytes held at once in the second of two calls, and the process's KiB by then."""
     profile(use_kineto=True, profile_memory=True).__enter__()
     try:
         both_passes()
         with record_function(AGAIN):
             both_passes()
     finally:
+        most = _usage(resource.RUSAGE_SELF).ru_maxrss  # reading takes 1 KiB for each event
         found = sorted(_disable_profiler().events(), key=lambda event: event.start_ns())
     held, peak, again = 0, 0, False
     for event in found:
@@ -98,4 +99,4 @@ def _allocated(both_passes: Callable[[], object]) -> int:
         if event.name() == "[memory]":
             held += event.nbytes()  # type: ignore[attr-defined]
             peak = max(peak, held) if again else peak
-    return peak
+    return peak, most
