@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from planted.experiments import Planter
-from story.breaking import LANGUAGES, assert_unbroken, lacking, told
+from story.breaking import LANGUAGES, assert_unbroken, judged, lacking, told
 
 from flashlab.analysis.experiment import DERIVED, OBSERVATIONS
 from flashlab.analysis.frames import POOLED, Dataset, Sweep
@@ -20,7 +20,7 @@ from flashlab.analysis.stage import make_tables
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import RECORDS
 from flashlab.story import words
-from flashlab.story.attention import causes, lesson, overall, roles, time
+from flashlab.story.attention import causes, lesson, mask, memory, overall, roles, time
 from flashlab.story.attention.sentences import observations
 from flashlab.story.stage import observe
 
@@ -152,6 +152,24 @@ def test_values_are_in_order_where_the_first_one_failed(two: Dataset) -> None:
     assert [*sweep.medians(roles.TOTAL).index] == [*N]
     found = time.time(sweep)
     assert found and found.facts["growth"]["first"] == 256
+
+
+def test_heads_of_one_size_add_no_scores_alone(two: Dataset, monkeypatch: Any) -> None:
+    """Where E grows with H, so does all else."""
+    monkeypatch.setattr(causes, "LINE", 9)
+    grown = replace(two, runs=two.runs.assign(emb_dim=64 * two.runs.num_heads))
+    for data, says in ((two, "heads"), (grown, "grown")):
+        found = memory.memory(sweep := sweep_of(data, "num_heads"))
+        assert found and found.variant == says
+        assert bool(causes.line_of(sweep, "forward")) == (says == "heads")
+
+
+def test_beside_a_fused_baseline_nothing_slower_is_chosen(two: Dataset) -> None:
+    """No head size, and no mask of which its own row says something else."""
+    plans = {name: {**plan, "baseline": "Flash2"} for name, plan in two.plans.items()}
+    data = judged(replace(two, plans=plans), "faster", compared="causal", subject="Flash2")
+    assert mask.mask_time(sweep_of(data, "causal")) is None
+    assert "choose" not in {each.name for each in overall.conclusion(data)}
 
 
 FORWARD = [

@@ -482,19 +482,19 @@ def maps(data: Dataset) -> list[Block]:
     """Tables of which implementation to use, by head size, length and mask, below their headings.
 
     Where this project's own kernel leads anywhere, those without it stand before those with it.
-    None of fewer than three implementations.
+    None of fewer than three implementations, in any cell.
     """
     if not {*BY} <= {parameter.name for parameter in data.benchmark.parameters}:
         return []
     measured = dict.fromkeys(name for s in data.sweeps for name in s.names)
     names = [n for n in measured if not data.declared[n].get("packed_of")]
     others = [name for name in names if not data.declared[name].get("tuned_on")]
-    if len(names) < LEAST:
-        return []
     found, without = _chosen(data, names), _chosen(data, others)
+    if not any(found.values()):
+        return []
     leads = any(c["names"][0] not in others for of in found.values() for c in of.values())
     made = {"map": found}
-    if others != names and len(others) >= LEAST and leads:
+    if others != names and any(without.values()) and leads:
         made = {"map.others": without, "map.own": found}
     blocks: list[Block] = []
     for key, chosen in made.items():
@@ -507,7 +507,9 @@ def _chosen(data: Dataset, names: Sequence[str]) -> dict[str, Mapping[Any, Any]]
     table = data.comparisons
     if "num_kv_heads" in table:
         table = table[table.num_kv_heads == table.num_heads]
-    ranked = {m.name: ranking(table, m.name, names) for m in use_metrics(data.benchmark)}
+    every = {m.name: ranking(table, m.name, names) for m in use_metrics(data.benchmark)}
+    enough = {m: of.groupby([*BY]).name.transform("nunique") >= LEAST for m, of in every.items()}
+    ranked = {m: of[enough[m]] for m, of in every.items()}
     return {m: cells(of, BY).to_dict("index") if len(of) else {} for m, of in ranked.items()}
 
 

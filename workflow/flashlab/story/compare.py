@@ -199,9 +199,7 @@ class Compared:
 
 def as_speeds(rows: pd.DataFrame) -> pd.DataFrame:
     """Comparisons of times with their speeds beside: ``x`` with its interval, and the ``word``."""
-    x, slowest, fastest = inverse_of(
-        *(rows[each].astype(float) for each in ("ratio", "low", "high"))
-    )
+    x, slowest, fastest = inverse_of(*(rows[e].astype(float) for e in ("ratio", "low", "high")))
     opposite = {"above": SLOWER, "below": FASTER}
     word = rows.verdict.map({**WORDS, **opposite})
     return rows.assign(x=x, slowest=slowest, fastest=fastest, word=word)
@@ -306,13 +304,11 @@ def why(c: Compared) -> Observation | None:
     pooled = pooled[pooled.implementation.notna() & pooled.sizes.notna() & (pooled.word == FASTER)]
     found = None
     if len(pooled):
-        top = pooled.sort_values("x").iloc[-1]
-        fused = c.mean(c.total.name, group=FUSED, sizes=c.classes[-1])
+        top, last = pooled.sort_values("x").iloc[-1], c.classes[-1]
+        fused = c.mean(c.total.name, group=FUSED, sizes=last)
         beside = None if fused is None else nearest(float(fused.x))
         if of := nearest(float(top.x)):
-            also = (
-                clause(f"also_{beside}", sizes=c.classes[-1]) if beside not in (None, of) else None
-            )
+            also = clause(f"also_{beside}", sizes=last) if beside not in (None, of) else None
             part = clause(f"pass_{top.metric}")
             facts = {"name": top.implementation, "sizes": top.sizes, "x": _speed(top)}
             found = clause(f"near_{of}", **facts, part=part, also=also)
@@ -333,22 +329,15 @@ def changed(c: Compared) -> Iterator[Observation]:
     """Where code on one device became slower or faster, and what it takes more or less of."""
     rows = c.single.iloc[:0] if c.devices else c.single
     for word in (SLOWER, FASTER):
-        told = [
-            clause(
-                "place",
-                name=name,
-                label=dict(c.benchmark.metric(str(metric)).labels),
-                x=[float(x) for x in mine[mine.word == word].x],
-                count=int((mine.word == word).sum()),
-                of=len(mine),
-                **_first("shapes", [*mine[mine.word == word]["shape"]]),
-            )
-            for (name, metric), mine in rows.groupby(["implementation", "metric"], sort=False)
-            if (mine.word == word).any()
-        ]
+        told, shown = list[dict[str, Any]](), rows[rows.word == word]
+        for (name, metric), every in rows.groupby(["implementation", "metric"], sort=False):
+            if len(mine := every[every.word == word]):
+                label = dict(c.benchmark.metric(str(metric)).labels)
+                counted = {"x": [*map(float, mine.x)], "count": len(mine), "of": len(every)}
+                shapes = _first("shapes", [*mine["shape"]])
+                told.append(clause("place", name=name, label=label, **counted, **shapes))
         if told:
             facts: dict[str, Any] = {"other": c.names[1], **_first("places", told)}
-            shown = rows[rows.word == word]
             yield _answer("changed", word, facts, shown)
     for metric in (m for m in c.benchmark.measured if m.exact):
         of_it = c.table[(c.table.metric == metric.name) & c.table["shape"].notna()]

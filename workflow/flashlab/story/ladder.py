@@ -370,9 +370,8 @@ def beside(d: Ladder) -> Observation | None:
     if d.best in counted.index:
         own = counted.loc[d.best]
         over = d.over((n, d.best) for n in map(str, counted.index) if n != d.best)
-        slower = [
-            n for n in by_verdict(over)[SLOWER] if counted.occupancy[n] >= 2 * own["occupancy"]
-        ]
+        busier = counted.occupancy >= 2 * own["occupancy"]
+        slower = [name for name in by_verdict(over)[SLOWER] if busier[name]]
         shares = pd.Series({u: own[u] for u in UNITS}, dtype=float).dropna()
         facts |= {"slower": len(slower), "shares": [*(counted.occupancy[slower] / 100)]}
         facts |= {"occupancy": float(counted.occupancy[d.best]) / 100 if slower else None}
@@ -471,10 +470,10 @@ def copies(d: Ladder) -> Observation | None:
 
 
 def simulated(data: Dataset) -> Observation:
-    """The number of correct runs in a simulator, which has no times."""
+    """The number of correct runs of those that a simulator supports, which has no times."""
     sizes = [p.name for p in data.benchmark.given]
     runs = pd.concat([data.runs, data.failed]).reset_index("implementation")
-    runs = runs.drop_duplicates(["implementation", *sizes])
+    runs = runs[runs.status != "unsupported"].drop_duplicates(["implementation", *sizes])
     wrong = [*dict.fromkeys(map(str, runs.implementation[runs.status == "incorrect"]))]
     facts = {"right": int((runs.status == "ok").sum()), "of": len(runs), "wrong": wrong}
     return Observation("simulated", None, facts, place="answer")

@@ -282,11 +282,8 @@ def compiling(d: Training) -> Observation | None:
     """Whom compiling makes faster, and whether fewer kernels and less busy time go with it."""
     if not d.by_compiling:
         return None
-    told, breaks = by_verdict(d.by_compiling), dict[str, int]()
-    runs = d.data.runs.loc[d.name].reset_index()
-    runs = runs[runs.variant == VARIANTS[True]]
-    for name, count in zip(runs.implementation, runs.graph_breaks.fillna(0), strict=True):
-        breaks[str(name)] = int(count)
+    told, runs = by_verdict(d.by_compiling), d.data.runs.loc[d.name].loc[VARIANTS[True]]
+    breaks = runs.graph_breaks.fillna(0).astype(int).droplevel("at").to_dict()
     both = [(d.table[n, False], d.table[n, True]) for n in told[FASTER]]
     facts = {
         **told,

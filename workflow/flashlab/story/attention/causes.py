@@ -155,11 +155,12 @@ def _fewer(s: Sweep, names: list[str], at: int, key: str) -> dict[str, Any] | No
 def line_of(s: Sweep, key: str) -> tuple[float, float] | None:
     """The baseline's time of a pass as a straight line: ms a unit, and ms at none.
 
-    None where a point is off it (`LINE`), fewer than three are there, or one of them is odd.
+    None where a point is off it (`LINE`), fewer than three are there, one of them is odd, or H and
+    E both change, which then is not of the scores alone.
     """
-    base = s.data.baseline
+    base, both = s.data.baseline, s.runs[["num_heads", "emb_dim"]].nunique().min() > 1
     times = s.medians(PASSES[key])[base].dropna() if roles.has_baseline(s) else pd.Series()
-    if len(times) < 3 or not roles.usual(s, [base], map(int, times.index)):
+    if both or len(times) < 3 or not roles.usual(s, [base], map(int, times.index)):
         return None
     values = times.index.to_numpy(dtype=float)
     slope, fixed = (float(x) for x in np.polyfit(values, times.to_numpy(dtype=float), 1))

@@ -43,7 +43,9 @@ def mask_time(s: Sweep) -> Observation | None:
     evidence = s.data.rows(*(each[each.index.isin(at)] for each in rows.values()))
     facts: dict[str, Any] = {"p": s.symbol, "first": first, "last": last}
     if not gain and not slow:
-        return Observation("mask_time", s.name, facts, evidence, "none")
+        every = {word(s.switched(TOTAL, n), last, "verdict") for n in s.names}  # odd ones too
+        told = Observation("mask_time", s.name, facts, evidence, "none")
+        return None if "faster" in every else told
 
     def x(names: list[str], end: int) -> list[float]:
         return roles.span(number(rows[n], end, "x") for n in names)
@@ -146,7 +148,7 @@ def widened(s: Sweep) -> dict[str, list[float]]:
 
 def mask_take(s: Sweep) -> Observation | None:
     """That the mask widens the lead, by the ends of the last value."""
-    found = widened(s)
+    found = {name: x for name, x in widened(s).items() if x[0] > 1}
     if not found:
         return _mask_open(s)
     at, who = mask_ends(s)[1], clause("who_names", names=[*found])

@@ -112,7 +112,7 @@ def _variant(
             unit = 1 if times >= 10 else 10  # "at least": never rounded up
             return "batch", {"times": math.floor(unit * times) / unit}
     added = {n: number(table, last, n) - number(table, first, n) for n in [base, *names]}
-    if s.symbol == "H" and _adds(s):
+    if s.symbol == "H" and s.runs.emb_dim.nunique() == 1 and _adds(s):
         most = max(grown[name] for name in names) - 1
         others = clause("adds_little", who=roles.group(s, names, short=True))
         if most >= 0.02:

@@ -240,19 +240,22 @@ def _concluded(name: str, facts: dict[str, Any], rows: Any, variant: str = "") -
     return Observation(name, None, facts, rows, variant, "conclusion")
 
 
+def _who(data: Dataset) -> dict[str, Any]:
+    """The clause that names the one, or says what several are."""
+    names = [*map(str, settings(data).name.unique())]
+    several = "any_fused" if roles.stores_scores(data, data.baseline) else "use_other"
+    return clause("who_one" if len(names) == 1 else several, names=names[:1])
+
+
 def _mechanism(data: Dataset) -> Observation | None:
     """That the gain is what is not stored; in time or in memory alone."""
     rows = settings(data)
     if rows.empty or not roles.stores_scores(data, data.baseline):
         return None
-    names = [str(name) for name in rows.name.unique()]
-    pooled = word(data.pooled(TOTAL, names[0], data.baseline), POOLED, "verdict")
     wins = (rows.verdict == "faster").sum() * 2 > len(rows)
-    wins = wins or (len(names) == 1 and pooled == "faster")
     if not wins and not rows.memory.max() < 1:
         return None
-    who = clause("who_one" if len(names) == 1 else "any_fused", names=names[:1])
-    facts = {"who": who, "base": data.baseline}
+    facts = {"who": _who(data), "base": data.baseline}
     return _concluded("why", facts, data.rows(rows), "time" if wins else "memory")
 
 
@@ -293,7 +296,7 @@ def _passes(data: Dataset) -> Observation | None:
         return None
     x = {key: each.iloc[0] for key, each in of.items()}
     more, less = PASSES if x["backward"].low <= x["forward"].high else reversed(PASSES)
-    if not x[more].low > x[less].high or x[more].x <= 1:
+    if not roles.beyond(x[more], x[less]) or x[more].x <= 1:
         return None
     facts = {"name": name, "more": more, "less": less, "x": [x[more].x, x[less].x]}
     return _concluded("passes", facts, data.rows(*of.values()))
@@ -302,23 +305,23 @@ def _passes(data: Dataset) -> Observation | None:
 def cost(data: Dataset) -> Observation | None:
     """The passes in which one is shown slower than the baseline; or that there are none."""
     every = pd.concat([settings(data, m).assign(key=key) for key, m in PASSES.items()])
-    slow = every[every.verdict == "slower"]
+    slow, about = every[every.verdict == "slower"], {"base": data.baseline, "who": _who(data)}
     if every.empty or slow.empty:
-        found = _concluded("cost", {"base": data.baseline}, data.rows(every), "none")
-        return None if every.empty else found
+        return None if every.empty else _concluded("cost", about, data.rows(every), "none")
     of = []
     for _, row in slow.sort_values("x").head(MOST_NAMED).iterrows():
         mask = "with" if row.several and row.variant == ON else "any"
         where = clause("where", p=row.p, at=[int(row["at"])], mask=mask)
         of.append(clause("slow", name=row["name"], kind=row.key, where=where, x=float(row.x)))
-    facts = {"of": of, "count": len(slow), "base": data.baseline, "settings": len(every)}
+    facts = {**about, "of": of, "count": len(slow), "settings": len(every)}
     return _concluded("cost", facts, data.rows(slow), "more" if len(slow) > len(of) else "some")
 
 
 def _choose(data: Dataset) -> Observation | None:
-    """Which head size to choose, where the experiment on heads says so."""
+    """Which head size to choose, where the experiment on heads says so and any is faster."""
+    is_used = (settings(data).verdict == "faster").any()
     for s in _told(data):
         found = head_sizes(s) if s.symbol == "H" else None
-        if found and found["good"]:
+        if found and found["good"] and is_used:
             return _concluded("choose", {"d": found["good"]}, found["rows"])
     return None

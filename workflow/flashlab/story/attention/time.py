@@ -88,7 +88,7 @@ def _told(kind: str, folds: list[Clause], others: int) -> str:
     """Of whom a clause on growth is, and whether their times are alike."""
     if len(folds) == others:
         return "alone"
-    if kind == "same" and folds[0]["says"] == "fold_flat":
+    if kind == "same" and 1 / margins(2) <= folds[0]["x"] <= FLAT:
         return "flat" if all(each["says"] == "fold_flat" for each in folds) else "all"
     alike = len({(each["says"], factor(each["x"]), bool(each["open"])) for each in folds}) == 1
     return "both" if others == 1 and alike and kind == "growth" else "many"
