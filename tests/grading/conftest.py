@@ -22,9 +22,8 @@ from flashlab.lab5.results import result_of
 from flashlab.lab5.words import RATE, TIME, said_in_cells
 from flashlab.plan.datasets import read_dataset
 from flashlab.runs import Run
-from flashlab_grading import submissions
 from flashlab_grading.checks import CHECKS, PASSES, Submission
-from flashlab_grading.copies import published_times, times_of
+from flashlab_grading.copies import times_of
 from flashlab_grading.submissions import check_submission, find_submissions, grade_checked
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
@@ -188,15 +187,6 @@ def recorded() -> Handed:
 @pytest.fixture
 def sound() -> Handed:
     return copy.deepcopy(recorded())
-
-
-_published = cache(published_times)
-
-
-@pytest.fixture(autouse=True)
-def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is published is read once: it stays as it is."""
-    monkeypatch.setattr(submissions, "published_times", _published)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_a_class_is_told_by_causes_with_the_most_pressing_first(sound: Any, tmp_
     assert len(pages(tmp_path / "grades.pdf")) <= 4
     rows = csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8", newline=""))
     row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
-    assert "is missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
+    assert "are missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
     assert "not_checked (1/36)" in (tmp_path / "summary.csv").read_text()
     html = to_html(graded(tmp_path / "class").submissions, (), ORDER)
     ordered = re.findall(r"<tr>\n<td>(.*)</td>", html.partition("<tfoot>")[0])
@@ -75,7 +75,7 @@ def test_a_class_is_told_by_causes_with_the_most_pressing_first(sound: Any, tmp_
     parts = re.split(r'<div class="submission">\n<h3>(.*)</h3>', html)
     told = dict(zip(parts[1::2], parts[2::2], strict=True))
     assert "matches Flash2 to the byte. (35 more likewise)" in told["labels"]
-    assert "number of heads experiment of Pytorch is missing" in told["missing"]
+    assert "Flash2 batch size, Flash2 number of heads" in told["missing"]
     assert "(8 more likewise)" in told["broken"]
     assert "in common with &#34;its copy&#34; agree" in told["copy"]
     assert len(re.findall(r'class="example"><strong>.*?</strong> → .', told["labels"])) == 3
@@ -143,11 +143,14 @@ def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_tak
     own.say_nothing()
     own.write(tmp_path / "nameless")
     tmp_path.joinpath("none").mkdir()
+    own.write(tmp_path / "open").joinpath("runs.csv").write_text("file,impl\n")
+    tmp_path.joinpath("open", "notes.json").write_text("[1]")
     label = " → Flash2 B·H=512 N=128 d=64 causal → Pytorch B16 N128 H32 E2048"
     for name, language, status, *texts in (
         ("sound", "en", 0, "reads these files as 36 measurements of 36 runs"),
         ("labels", "en", 1, label, "matches Flash2 to the byte. (35 more likewise)"),
         ("nameless", "en", 0, "A complete row in runs.csv would settle it."),
+        ("open", "en", 0, "was ignored.\n    notes.json", "needs these rows:\nfile,impl,batch"),
         ("none", "en", 1, "There is no file of which"),
         ("none", "zh_TW", 1, "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
     ):

@@ -123,9 +123,8 @@ def times_of(results: Sequence[Result], files: Iterable[File] = ()) -> pd.DataFr
         families = {*map(describe, options.get(r.name) or filter(None, [stated(r.told)]))}
         run = families.pop() if len(families) == 1 else f"{flops} {r.peak_mib:.9g}"
         # The median of single calls repeats, but not their samples.
-        is_telling = max(resolutions) <= LEAST_SCATTER
-        if r.samples:
-            is_telling = all(len({*own}) >= TELLING for own in r.samples.values())
+        telling = [len({*own}) >= TELLING for own in r.samples.values()]
+        is_telling = all(telling or [max(resolutions) <= LEAST_SCATTER])
         key = repr([*r.samples.values()] or (flops, times)) if is_telling else ""
         key = hashlib.sha256(key.encode()).hexdigest() if key else ""
         own = r.name, kind_of_device(r.said.get("device")), run, key
@@ -278,18 +277,19 @@ def check_own_copies(results: Iterable[Result]) -> Iterator[Line]:
 # What is published
 
 
-ROOT = Path(__file__).parents[2]
+ROOT, OURS = Path(__file__).parents[2], "h[12]00"
+"""The project, and the datasets that come with it; others are what was frozen here."""
 SLIDES, SLIDE = "the course's slides", ROOT / "data" / "published" / "slide.json"
 
 
 @cache
-def recorded() -> list[tuple[str, Path, str | None]]:
-    """The source, the file and the SHA-256 of each result that comes with the project.
+def recorded(datasets: str = OURS) -> list[tuple[str, Path, str | None]]:
+    """The source, the file and the SHA-256 of each result of the slides and of these datasets.
 
     Each dataset's protocol is a source of its own, because a run was measured by each.
     """
     found: list[tuple[str, Path, str | None]] = [(SLIDES, SLIDE, sha256_of(SLIDE))]
-    for manifest in sorted(ROOT.glob("data/*/manifest.json")):
+    for manifest in sorted(ROOT.glob(f"data/{datasets}/manifest.json")):
         with suppress(DatasetError):  # a damaged dataset stops the pipeline, not the grading
             own = read_dataset(manifest.parent)
             named = f"data/{own.name} ({{}})".format
@@ -297,10 +297,11 @@ def recorded() -> list[tuple[str, Path, str | None]]:
     return found
 
 
-def published_times() -> pd.DataFrame:
-    """The times of what comes with the project, its `owner` the name that is reported."""
+@cache
+def published_times(datasets: str = OURS) -> pd.DataFrame:
+    """The times of what is `recorded`, its `owner` the name that is reported."""
     found = defaultdict[str, list[Result]](list)
-    for name, path, _ in recorded():
+    for name, path, _ in recorded(datasets):
         with suppress(OSError, UnsoundFileError):
             result = result_of(parse_json(path.read_bytes()), path.name, path.name, "")
             found[name] += [result] if result and result.status == "ok" else []

@@ -19,13 +19,14 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.config import ConfigError
 from flashlab.files import open_atomically, read_json
-from flashlab.lab5.assigning import Line
+from flashlab.lab5.assigning import Line, Verdict
 from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
 from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, Submission
-from flashlab_grading.submissions import grade, grade_order
+from flashlab_grading.copies import published_times
+from flashlab_grading.submissions import check_apart, grade_checked, grade_order
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
@@ -60,20 +61,15 @@ def cell(text: str) -> str:
 
 
 def grouped(lines: Iterable[Line], *verdicts: str) -> list[list[Line]]:
-    """The lines of these verdicts by their messages: by verdict, then check, then count."""
+    """The lines of these verdicts, no usual pass, by message: by verdict, check, then count."""
     groups = defaultdict[tuple[str, str], list[Line]](list)
     for line in lines:
-        if line.verdict in verdicts:
+        if line.verdict in verdicts and not line.code.startswith(f"{line.check}.pass"):
             groups[line.verdict, line.code].append(line)
     return sorted(
         groups.values(),
         key=lambda own: (VERDICTS.index(own[0].verdict), CHECKS.index(own[0].check), -len(own)),
     )
-
-
-def notes_of(lines: Iterable[Line]) -> list[list[Line]]:
-    """What passed in an unusual form, of which a reader should know."""
-    return grouped((x for x in lines if not x.code.startswith(f"{x.check}.pass")), "pass")
 
 
 def urgency(own: Submission) -> tuple[int, ...]:
@@ -92,20 +88,25 @@ def word(key: str, language: str, /, **params: object) -> str:
     return message(language, domain, key).format_map(params)
 
 
-def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
-    """A line as a sentence, its parameters made safe by `show`, or translated."""
-    params = {name: show(value) for name, value in line.params.items()}
-    for name in {"pass", "experiment"} & params.keys():
-        params[name] = word(f"{name}.{line.params[name]}", language) if params[name] else ""
-    if several := line.params.get("others"):  # with NUL between names, which none has
-        params["others"] = word("list.separator", language).join(map(show, several.split("\0")))
-    return word(line.code, language, **params)
+def sentence(lines: Sequence[Line], language: str, show: Callable[[str], str]) -> str:
+    """A line, or those on experiments, as a sentence, whose parameters `show` makes safe."""
+    params = {name: show(value) for name, value in lines[0].params.items()}
+    others = [*map(show, lines[0].params.get("others", "").split("\0"))]  # NUL is in no name
+    if lines[0].check == "coverage":
+        swept = ((x.params["implementation"], x.params["experiment"]) for x in lines)
+        others = [f"{name} {word(f'experiment.{size}', language)}" for name, size in swept]
+    if params.get("pass"):
+        params["pass"] = word(f"pass.{params['pass']}", language)
+    params["others"] = word("list.separator", language).join(others)
+    return word(lines[0].code, language, **params)
 
 
 def told(group: Sequence[Line], language: str, show: Callable[[str], str]) -> str:
     """A group in words: of files by the first one, and how many more there are."""
+    if group[0].check == "coverage":
+        return sentence(group, language, show)
     first = group[:1] if group[0].file else group[:SAID]
-    text = " ".join(sentence(line, language, show) for line in first)
+    text = " ".join(sentence([line], language, show) for line in first)
     more = len(group) - len(first)
     return text + word("cause.more", language, count=more) if more else text
 
@@ -124,7 +125,7 @@ def write_grades(path: Path, lines: Iterable[Line], languages: Sequence[str]) ->
     """Write a row for each line, with a column for its message in each language."""
     rows = [
         {name: getattr(line, name) for name in COLUMNS}
-        | {f"message.{x}": sentence(line, x, str) for x in languages}
+        | {f"message.{x}": sentence([line], x, str) for x in languages}
         for line in lines
     ]
     _write(path, rows)
@@ -138,9 +139,8 @@ def write_summary(path: Path, submissions: Iterable[Submission]) -> None:
         for check in CHECKS:
             part = own.part(check)
             row[check] = own.verdict(check) + (" ({}/{})".format(*part) if part else "")
-        row["badges"] = " ".join(own.badges)
         counts = Counter[str](line.verdict for line in own.lines)
-        row |= {"failed": counts["fail"], "warned": counts["warn"]}
+        row |= {"badges": " ".join(own.badges), "failed": counts["fail"], "warned": counts["warn"]}
         rows.append(row | {"not_checked": counts["not_checked"]})
     _write(path, rows)
 
@@ -161,7 +161,7 @@ def to_html(
     page = templates(TEMPLATES).get_template("grades.html.j2")
     return page.render(
         **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
-        notes={own.name: notes_of(own.lines) for own in ordered},
+        notes={own.name: grouped(own.lines, "pass") for own in ordered},
         clean=[for_page(name) for name, own in causes.items() if not own],
         loose=[*map(for_page, loose)],
         counts={x: Counter(own.verdict(x) for own in ordered) for x in CHECKS},
@@ -194,33 +194,32 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     path = folder.absolute()
     if not path.exists():
         raise ConfigError(f"{folder}: there is no such folder; name the one that you hand in")
-    (own,) = grade(str(path.parent), [path.name], device)
+    checked = check_apart(str(path.parent), [path.name], device)
+    (own,) = grade_checked(checked, published_times())  # a dataset frozen here may be one's own
 
-    def show(mark: str, key: str, text: str) -> None:
-        labelled = word("labelled", language, name=word(key, language), text=text)
-        print(f"{mark} {labelled}".lstrip())
+    def show(verdict: Verdict, check: str, text: str) -> None:
+        name = word(f"check.{check}", language)
+        print(MARKS[verdict], word("labelled", language, name=name, text=text))
 
     for check in CHECKS[:-1]:
         text = word(f"verdict.{own.verdict(check)}", language)
         if part := own.part(check):
             text = word("cell.part", language, done=part[0], total=part[1])
-        show(MARKS[own.verdict(check)], f"check.{check}", text)
+        show(own.verdict(check), check, text)
         if not own.of(check):
             print(f"    {word('nothing_to_check', language)}")
-    for group in grouped(own.lines, "fail", "warn", "not_checked"):
+    for group in grouped(own.lines, *VERDICTS):
         print()
-        show(MARKS[group[0].verdict], f"check.{group[0].check}", told(group, language, escaped))
+        show(group[0].verdict, group[0].check, told(group, language, escaped))
         for line in group[:EXAMPLES] if group[0].file else ():
             parts = filter(None, (line.file, line.found, line.expected))
             print("    " + " → ".join(map(escaped, parts)))
-    for group in notes_of(own.lines):
-        print()
-        show("", "note", told(group, language, escaped))
     if path.is_dir() and not any(line.code == "form.budget" for line in own.lines):
         try:
             entries, _ = import_plan(path, implementations_of(ATTENTION))
             count = {"files": len(entries), "runs": len({str(entry["run"]) for entry in entries})}
             print("\n" + word("selfcheck.runs", language, **count))
         except FolderError as error:
-            print("\n" + word("selfcheck.refused", language, reason=escaped(str(error))))
+            reason = "\n".join(map(escaped, str(error).splitlines()))
+            print("\n" + word("selfcheck.refused", language, reason=reason))
     return int("fail" in {line.verdict for line in own.lines})
