@@ -251,7 +251,7 @@ def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], is_valued: bool) -> 
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     """Write names of lines beside a panel, as near to their last points as the others allow.
 
-    A leader goes from the point to the name.
+    A dotted leader goes from the point to the name: nothing was measured along it.
     """
     to_axes = axes.transData - axes.transAxes
     ordered = sorted(ends, key=lambda end: float(to_axes.transform(end.at)[1]))
@@ -260,8 +260,8 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     heights = style.spread([y for _, y in points], extent)
     for end, (x, y), height in zip(ordered, points, heights, strict=True):
         style.write(axes, end.text, (1, height), (3, 0), "axes fraction", **end.look.text)
-        leader: Style = {"color": end.look.shade, "lw": 0.5, "zorder": 1.5, "clip_on": False}
-        axes.plot([x, 1], [y, height], transform=axes.transAxes, **leader)
+        leader: Style = {"color": end.look.shade, "lw": 0.6, "ls": (0, (1, 1.5)), "zorder": 1.5}
+        axes.plot([x, 1], [y, height], transform=axes.transAxes, clip_on=False, **leader)
 
 
 Box = NDArray[np.float64]

@@ -37,7 +37,7 @@ def flops(parameters: Mapping[str, Any]) -> float:
 
 TIME = Quantity("time", "ms", "lower")
 HOST_TIME = Quantity("host_time", "ms", "lower")
-RATE = Quantity("rate", "TFLOP/s", "higher")
+RATE = Quantity("rate", "TFLOP/s", "higher", unit_on={"cpu": ("MFLOP/s", 1e6)})
 PART = Quantity("part", "ms", "lower")
 
 PARTS = (
