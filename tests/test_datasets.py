@@ -22,14 +22,7 @@ from flashlab.plan import freezing
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.plan.freezing import keep, pack
 from flashlab.plan.plan_files import Plan
-from flashlab.records import (
-    COUNTERS,
-    Record,
-    RecordError,
-    parse_record,
-    read_record,
-    write_record,
-)
+from flashlab.records import COUNTERS, Record, RecordError, parse_record, read_record, write_record
 from flashlab.runs import Run
 
 

@@ -65,9 +65,7 @@ def test_the_workflow_is_read_with_snakemake_alone_and_a_stage_names_the_missing
     )
 
 
-def test_a_workflow_that_uses_this_one_as_a_module_decides_its_configuration(
-    clone: Project,
-) -> None:
+def test_a_workflow_that_uses_this_one_as_a_module_decides_its_settings(clone: Project) -> None:
     clone.folder.joinpath("Snakefile").write_text(
         "from snakemake.common.configfile import load_configfile\n"
         f"settings = load_configfile({str(ROOT / 'tests' / 'tiny.yaml')!r})\n"

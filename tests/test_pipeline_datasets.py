@@ -13,9 +13,7 @@ from flashlab.benchmarks.attention.shape import Shape
 NO_TORCH = 'raise ImportError("torch was imported to render a recorded dataset")\n'
 
 
-def test_the_report_follows_a_kept_dataset_there_and_back_and_both_compare(
-    project: Project,
-) -> None:
+def test_a_report_follows_a_kept_dataset_there_and_back_and_both_compare(project: Project) -> None:
     before, tiny = project.pdf.read_bytes(), project.folder / TINY[1]
     assert "measuredonthismachine" in text_of(project.pdf)
     project.make("freeze", "--config", "name=mine")

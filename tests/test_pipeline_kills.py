@@ -24,9 +24,7 @@ def at_work_in(folder: Path) -> list[str]:
     return found
 
 
-def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself(
-    held: Held,
-) -> None:
+def test_a_killed_call_leaves_nothing_running_and_the_next_goes_on_by_itself(held: Held) -> None:
     """One run at a time, whatever --cores says."""
     project = held.project
     before = project.records

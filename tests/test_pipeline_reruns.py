@@ -127,9 +127,7 @@ def test_where_results_were_copied_backwards_only_what_is_damaged_is_measured(
     assert project.plan() == DAMAGED
 
 
-def test_what_is_touched_and_the_same_and_what_does_not_count_rerun_nothing(
-    project: Project,
-) -> None:
+def test_what_is_touched_and_the_same_and_what_counts_not_rerun_nothing(project: Project) -> None:
     """As a checkout of another branch and back leaves files, where Snakemake knows them."""
 
     def touch_everything() -> None:

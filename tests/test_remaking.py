@@ -132,9 +132,7 @@ def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, 
         *((no_run, None) for no_run in ("Flash", "n6", "", ["Flash2", "causal"])),
     ],
 )
-def test_runs_are_asked_for_by_parts_of_their_names(
-    run: Run, again: Any, names: str | None
-) -> None:
+def test_runs_are_asked_for_by_parts_of_names(run: Run, again: Any, names: str | None) -> None:
     runs = [run, attention_run("Pytorch", Shape.of(run), run.dtype, run.device)]
     entries = {r: [Entry(r, {}, Path(f"{r.slug}-0123456789ab.json"), None)] for r in runs}
     planned = Planned(entries)

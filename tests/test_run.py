@@ -10,6 +10,8 @@ import pytest
 import yaml
 from waiting import wait_until
 
+from flashlab.config import ConfigError
+
 ROOT = Path(__file__).parent.parent
 TOOLS = (
     "sh env cat cksum dirname id uname grep mkdir rm mv cp cmp sleep chmod flock dpkg-query head "
@@ -169,6 +171,8 @@ def test_our_options_and_every_config_become_one_config(
 
     monkeypatch.setenv("FLASHLAB_CALLED_IN", str(Path.cwd() / "home"))
     assert for_snakemake([*SNAKEMAKE, *words]) == [*SNAKEMAKE, *after]
+    with pytest.raises(ConfigError, match="give --import DIR"):
+        for_snakemake(["--device", "NVIDIA GeForce RTX 3070"])
 
 
 @pytest.mark.parametrize(("ruff", "fails"), [("true", ""), ("echo a word; false", ""), ("", "yes")])

@@ -115,9 +115,7 @@ def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: P
     assert {"a\\\\u202eb.json", "no-utf8-?.json", "'=HYPERLINK(1).json"} <= shown
 
 
-def test_a_project_handed_in_whole_is_its_own_results(
-    sound: Any, tmp_path: Path, capsys: Any
-) -> None:
+def test_a_project_handed_in_whole_is_its_results(sound: Any, tmp_path: Path, capsys: Any) -> None:
     """Not what the pipeline derives from them, nor the recordings that came with it."""
     sound.again(1).write(tmp_path / "mine" / "results" / "course")
     for path in (*sorted((ROOT / "data/h200/records").iterdir())[::9], SLIDE):

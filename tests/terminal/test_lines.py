@@ -266,6 +266,21 @@ def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
     assert {name for name in bodies if "> {log" in bodies[name]} - STAGES.keys() == {MEASURE}
 
 
+def test_runs_that_grading_measures_are_not_counted_among_the_plans(lab: Lab) -> None:
+    lab.call(measure=2, grades=1)
+    said = [*lab.measure(RUNS[0]), *lab.does(8, MEASURE, "x/flash2-b9-123.json"), *lab.ends()]
+    assert said[1] == "Measuring 2 runs." and "flash2-b9-123 unmeasured" in said[-1]
+
+
+def test_what_was_to_be_measured_again_goes_on_without_asking_so(lab: Lab) -> None:
+    assert calls.begun
+    calls.begun = replace(calls.begun, config={"again": "all"})
+    lab.call(measure=4)
+    lab.measure(RUNS[0])
+    lab.said(ENDING)
+    assert lab.ends()[-1].endswith("kept; the same call without --again goes on from there.")
+
+
 def test_each_process_is_a_line_and_a_run_is_ok_if_all_of_its_processes_are(lab: Lab) -> None:
     lab.plan(processes=2)
     lab.call(measure=8)

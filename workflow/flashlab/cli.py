@@ -106,9 +106,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--config": "the resolved configuration",
     "--device": {"choices": ("cuda", "cpu"), "required": True},
     "--device-name": {"help": "the device that they were planned for"},
-    "--dtype": dict(
-        DTYPES, help="number format of the inputs (float16 on a GPU, float32 on a CPU)"
-    ),
+    "--dtype": dict(DTYPES, help="format of the inputs (float16 on a GPU, float32 on a CPU)"),
     "--entry": {"type": json.loads, "required": True, "help": "what it is, JSON"},
     "--fail-fast": {**FLAG, "help": "end at the first case that fails"},
     "--fail-on": {
@@ -123,9 +121,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "default": "zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
         "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
     },
-    "--margin": dict(
-        type=share, default=0.05, help="difference up to which two times are equal (5%%)"
-    ),
+    "--margin": dict(type=share, default=0.05, help="difference up to which times are equal (5%%)"),
     "--order": "what to grade, JSON",
     "--output": "file or folder to write",
     "--overview": "folder of the figures across experiments",

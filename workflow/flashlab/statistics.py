@@ -183,10 +183,7 @@ class _Confidence:
         # Outward from the middle a value is possible if one further out is.
         upward = np.minimum.accumulate(statistic[::-1])[::-1]
         statistic = np.where(shares >= 0.5, upward, np.maximum.accumulate(statistic))
-        ends = (
-            min(statistic[0], -0.5 / error[0]),
-            max(statistic[-1], 0.5 / error[-1]),
-        )
+        ends = (min(statistic[0], -0.5 / error[0]), max(statistic[-1], 0.5 / error[-1]))
         self._freedom = blocks - 1
         self._ordered = np.sort(values)
         self._states = visible_states(values.tolist())

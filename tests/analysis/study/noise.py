@@ -17,13 +17,7 @@ from scipy.stats import norm
 
 from flashlab.analysis.ratios import ratio
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
-from flashlab.statistics import (
-    MARGIN,
-    Floats,
-    estimate_median,
-    median_interval,
-    visible_states,
-)
+from flashlab.statistics import MARGIN, Floats, estimate_median, median_interval, visible_states
 
 Random = np.random.Generator
 Draw = Callable[[Random, int], Floats]

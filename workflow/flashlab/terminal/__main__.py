@@ -41,6 +41,8 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     known, others = parser.parse_known_args(words)
     keys = vars(known) | ({"again": "all"} if known.again == [] else {})
     configured = keys.pop("config")
+    if keys["device_name"] and not keys["import"]:
+        raise ConfigError("--device names the GPU of imported results; give --import DIR with it")
     given = [f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in keys.items() if v is not None]
     return [*others, *(["--config", *given, *configured] if given or configured else [])]
 

@@ -61,7 +61,7 @@ JOB_FAILED = re.compile(
 REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
 """A message of ours, between the lines of ours that raise it."""
 
-UNMEASURED: tuple[str, str, Mapping[str, Measurement]] = ("unmeasured", "there is no record", {})
+UNMEASURED: tuple[str, str, Mapping[str, Measurement]] = ("unmeasured", "no readable record", {})
 UNPLANNED = plan_files.Plan(DEFAULT.name, DEFAULT.report, make.LOCAL, "", "cpu", "", {})
 
 
@@ -170,6 +170,8 @@ class Call:
                 self.begin(call.begun or UNPLANNED)
             case LogEvent.RUN_INFO:
                 self.counts = Counter(told["stats"])
+                if "grades" in self.counts:  # whose runs are of no plan
+                    self.runs, self.names = {}, {}
             case LogEvent.JOB_INFO:
                 rule, outputs = told["rule_name"], tuple(map(str, told["output"]))
                 if told["shellcmd"] is not None or outputs:
@@ -240,12 +242,11 @@ class Call:
         """The lines when a run is done: its values or why it has none, and once what is known."""
         self.measured_at.append(monotonic())
         (path,), total, number = job.outputs, self.counts[MEASURE], len(self.measured_at)
-        outcome = status, reason, metrics = _outcome(path)
+        status, reason, metrics = _outcome(path)
         there = ((metrics[m.name].value, m.unit) for m in self.compared if m.name in metrics)
         cells = (f"{measured(value)} {unit}".rjust(MEASURED_WIDTH) for value, unit in there)
         says = " ".join(cells) or f"{status}: {reason}"
-        says = says if outcome != UNMEASURED else "its record is unreadable"
-        name, count = self.names.get(path, path), f"{number:>{len(str(total))}}/{total}"
+        name, count = self.names.get(path, Path(path).stem), f"{number:>{len(str(total))}}/{total}"
         late = sum(time - (self.began or 0.0) >= 50 for time in self.measured_at)  # seconds
         so_far = self._so_far() if late == 1 and number < total else []
         return [f"{count} {self._left():>6} {name} {says}", *so_far]
@@ -298,7 +299,7 @@ class Call:
             return ""
         words, path = jobs[-1].title, "".join(jobs[-1].outputs)
         if jobs[-1].rule == MEASURE:
-            words = " ".join(["Measuring", *self.names.get(path, path).split()])
+            words = " ".join(["Measuring", *self.names.get(path, Path(path).stem).split()])
             words += f", about {left} of measuring left" if (left := self._left()) else ""
         return f"{len(self.done)}/{self.counts['total']} steps {words}"
 
@@ -307,7 +308,8 @@ class Call:
         begun, report = _outputs(self.jobs), f"report/{self.plan.report}.pdf"
         is_asked, is_there = report in [*begun, *self.words], Path(report).is_file()
         if self.interrupted:
-            kept = "kept; the same call goes on from there."
+            is_new = self.plan.config.get("again", []) not in ([], "blocks")
+            kept = f"kept; the same call{' without --again' * is_new} goes on from there."
             if not self.runs or not any(path.startswith(f"{self.plan.home}/") for path in begun):
                 return ["", f"Interrupted. What is finished is {kept}"]
             there, of = sum(_outcome(path) != UNMEASURED for path in self.names), len(self.names)
@@ -320,7 +322,7 @@ class Call:
             stages = Counter(job.rule for job in self.jobs)
             if count := stages.pop(MEASURE, 0):
                 files = _outputs(job for job in self.jobs if job.rule == MEASURE)
-                by = Counter(self.names.get(file, file).split()[0] for file in files)
+                by = Counter(re.split("[ -]", self.names.get(p, Path(p).stem))[0] for p in files)
                 named = ", ".join(f"{by[name]} {name}" for name in sorted(by))
                 lines.append(f"Would measure {self._counted(count)}: {named}.")
             lines += ["Would make:"] if stages else []
