@@ -130,6 +130,7 @@ ODD = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
     [
         (["report", *ODD], ["snakemake", *SNAKEMAKE, *ODD]),
         (["report", "ladder", "-n"], ["snakemake", *SNAKEMAKE[:3], "report/ladder.pdf", "-n"]),
+        (["report", "lab5.html"], ["snakemake", *SNAKEMAKE, "report/lab5.html"]),
         (["record", *ODD], ["record", *ODD]),
         (["clean", *ODD], ["flashlab", "clean", *ODD]),
     ],
