@@ -288,4 +288,5 @@ def comparisons_csv(table: pd.DataFrame) -> str:
 def read_comparisons(file: Path) -> pd.DataFrame:
     """The table from its CSV; missing numbers are NaN, missing words empty."""
     words = {"variant": "", "doubts": ""}
-    return pd.read_csv(file, dtype=dict.fromkeys(words, str)).fillna(words)
+    texts = dict.fromkeys(words, str)
+    return pd.read_csv(file, dtype=texts, keep_default_na=False, na_values=[""]).fillna(words)

@@ -304,7 +304,7 @@ def read_dataset(results: Path, ceilings_file: Path | None = None) -> Dataset:
     plans, tables = read_json(results / EXPERIMENTS), results / "tables"
     declared = find_benchmark(next(iter(plans.values()))["benchmark"])
     metrics = _table(declared, plans, tables, "metrics.csv")
-    estimates = pd.read_csv(tables.with_name(ESTIMATES), low_memory=False)
+    estimates = read_table(tables.with_name(ESTIMATES))
     records = _table(declared, plans, tables, "runs.csv")
     numbers = records.groupby([*run_keys(declared)], sort=False, dropna=False).ngroup() + 1
     runs = _one_a_run(records.assign(number=numbers))
@@ -332,13 +332,19 @@ def read_dataset(results: Path, ceilings_file: Path | None = None) -> Dataset:
     )
 
 
+def read_table(path: Path, dtype: Any = None) -> pd.DataFrame:
+    """A table from its CSV: only what is empty, or nan, is missing; NA is a name like any other."""
+    gone = ["", "nan"]
+    return pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=gone, low_memory=False)
+
+
 def _table(
     benchmark: Benchmark, plans: Mapping[str, Mapping[str, Any]], tables: Path, file: str
 ) -> pd.DataFrame:
     """A table of all experiments, with ``experiment``, ``variant`` and the swept value ``at``."""
     found = []
     for name, plan in plans.items():
-        table = pd.read_csv(tables / name / file, low_memory=False)
+        table = read_table(tables / name / file)
         swept = swept_in(benchmark, plan)
         rows: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]
         at = [swept.derive(row) for row in rows] if swept.derive else table[swept.name]

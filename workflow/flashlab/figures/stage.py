@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import chosen_metrics, metrics_of, run_keys, use_metrics
-from flashlab.analysis.frames import VALUE, Dataset, Sweep, read_dataset
+from flashlab.analysis.frames import VALUE, Dataset, Sweep, read_dataset, read_table
 from flashlab.benchmarks.model import Curve, Metric, Parameter
 from flashlab.figures import style
 from flashlab.figures.labels import in_languages, in_words, said, title_metric, titles_of, with_unit
@@ -317,7 +317,7 @@ def _steps_of(sweep: Sweep, names: Sequence[str], curve: Curve) -> pd.DataFrame:
     runs = every[(every.status == "ok") & every.implementation.isin(names)]
     runs = runs.sort_values("implementation", key=lambda n: n != sweep.data.baseline, kind="stable")
     runs = runs.assign(run=range(len(runs)), variant=runs.variant.map(_variants(sweep).index))
-    table = pd.read_csv(sweep.data.folder / "tables" / sweep.name / "curves.csv")
+    table = read_table(sweep.data.folder / "tables" / sweep.name / "curves.csv")
     table = table[table.metric == curve.name].assign(step=table["index"] + 1)
     table = table[table.process == table.groupby(keys)["process"].transform("min")]
     found = table.merge(runs[[*keys, "run", "variant"]], on=keys)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from flashlab.analysis.comparisons import sittings
 from flashlab.analysis.experiment import DIRTY, ESTIMATES, IMPORTED, chosen_metrics, run_keys
-from flashlab.analysis.frames import Dataset
+from flashlab.analysis.frames import Dataset, read_table
 from flashlab.analysis.replication import UNREPLICATED
 from flashlab.benchmarks.model import FLOPS
 from flashlab.labels import LANGUAGES, messages
@@ -57,7 +57,7 @@ def read_records(data: Dataset) -> pd.DataFrame:
 
     ``warnings`` and ``gate`` are read, ``codes`` are those of the warnings.
     """
-    tables = [pd.read_csv(data.folder / "tables" / n / "runs.csv", dtype=str) for n in data.plans]
+    tables = [read_table(data.folder / "tables" / n / "runs.csv", dtype=str) for n in data.plans]
     found = pd.concat(tables, ignore_index=True).drop_duplicates("record").fillna("")
     found["run"] = found.groupby([*run_keys(data.benchmark)], sort=False).ngroup() + 1
     for column in ("warnings", "gate"):
@@ -168,7 +168,7 @@ def notices(data: Dataset, records: pd.DataFrame, config: Mapping[str, Any]) -> 
     if others and "import" in config:
         own = sum(len(data.plans[name]["runs"]) for name in others)
         yield says("imported.others", count=own, total=records.run.nunique())
-    known = pd.read_csv(data.folder / ESTIMATES).dropna(subset=["low", "high"])
+    known = read_table(data.folder / ESTIMATES).dropna(subset=["low", "high"])
     count = int(((known.high - known.low) / (known.high + known.low) > MARGIN).sum())
     if count:
         yield says("environment.wide", count=count, total=len(known), margin=f"{100 * MARGIN:g}")
@@ -277,7 +277,7 @@ def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
         yield says(key, assumed=assumed)
         return
     sampled = {metric.name for metric in chosen_metrics(data.benchmark)}
-    tables = [pd.read_csv(data.folder / "tables" / n / "metrics.csv") for n in data.plans]
+    tables = [read_table(data.folder / "tables" / n / "metrics.csv") for n in data.plans]
     every = pd.concat(tables, ignore_index=True).drop_duplicates()  # experiments share runs
     known = every[every.metric.isin(sampled)].dropna(subset=["deviation"])
     if known.empty:

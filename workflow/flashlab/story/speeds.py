@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import pandas as pd
 
 from flashlab.analysis.experiment import IMPORTED, run_keys
-from flashlab.analysis.frames import Dataset
+from flashlab.analysis.frames import Dataset, read_table
 from flashlab.story.observation import Observation, Place
 
 FASTER, SLOWER, EQUAL, UNDECIDED = "faster", "slower", "equal", "undecided"
@@ -118,7 +118,7 @@ class Numbers:
 def records_of(data: Dataset, *experiments: str) -> pd.DataFrame:
     """The run tables of experiments (all), a row a process."""
     folder = data.folder / "tables"
-    return pd.concat(pd.read_csv(folder / name / "runs.csv") for name in experiments or data.plans)
+    return pd.concat(read_table(folder / name / "runs.csv") for name in experiments or data.plans)
 
 
 def warned(data: Dataset) -> dict[str, Any]:

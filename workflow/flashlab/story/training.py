@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from flashlab.analysis.experiment import ALTERNATIVES, CARDS_DIFFER, IMPLEMENTATIONS
-from flashlab.analysis.frames import Dataset
+from flashlab.analysis.frames import Dataset, read_table
 from flashlab.statistics import MARGIN
 from flashlab.story.observation import Observation
 from flashlab.story.speeds import (
@@ -349,7 +348,7 @@ def curves(d: Training) -> Observation | None:
 
 def _losses(data: Dataset, name: str) -> dict[tuple[str, bool, int], list[float]]:
     """The loss by step of an experiment's runs, of the first process of each."""
-    table = pd.read_csv(data.folder / "tables" / name / "curves.csv")
+    table = read_table(data.folder / "tables" / name / "curves.csv")
     table = table[table.metric == "loss"].sort_values(["process", "index"])
     found: dict[tuple[str, bool, int], dict[int, list[float]]] = {}
     columns = (table[column] for column in ("implementation", "compile", "seed", "process"))
