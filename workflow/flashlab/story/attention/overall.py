@@ -200,7 +200,7 @@ def _movements(data: Dataset) -> list[dict[str, Any]]:
             continue
         two = known.iloc[sorted((int(known.x.argmin()), int(known.x.argmax())))]
         low, high = (two.iloc[i] for i in (two.x.argmin(), two.x.argmax()))
-        if roles.beyond(high, low):
+        if roles.beyond(high, low) and high.x > 1:  # else nobody leads
             says = "moves_mask" if s.is_switch else "moves"
             bounds = {"least": float(high.low / low.high), "most": float(high.high / low.low)}
             part = clause(says, p=s.symbol, at=[*map(int, two.index)], name=name, ends=[*two.x])
