@@ -16,6 +16,7 @@ from planted.calls import another_call
 from flashlab.benchmarks import registry
 from flashlab.config import ConfigError, Layer, read_layer
 from flashlab.files import read_json, write_json
+from flashlab.lab5.results import OpenRunsError
 from flashlab.plan import call
 from flashlab.plan.call import HOLDER, CallError, asked_benchmark, hold_folder
 from flashlab.plan.plan_files import write_views
@@ -79,6 +80,13 @@ LACKED = {
 def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str) -> None:
     with pytest.raises(CallError, match=LACKED[target]):
         call.begin(read_layer(CONFIG), [], ["--cores", "1", target], dry=True)
+
+
+def test_a_table_that_cannot_be_written_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = OpenRunsError("which?", Path("/proc/none/runs.csv"), "file")
+    monkeypatch.setattr(call, "make", Mock(side_effect=question))
+    with pytest.raises(CallError, match=r"none/runs\.csv, .*; copy its folder to where you can"):
+        call.begin(read_layer(CONFIG), [], [], dry=False)
 
 
 # One call at a time

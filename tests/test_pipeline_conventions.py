@@ -79,9 +79,7 @@ def test_a_workflow_that_uses_this_one_as_a_module_decides_its_settings(clone: P
     assert re.search(r"^measure +10$", done.stdout, re.MULTILINE)
 
 
-def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
-    project: Project, tmp_path: Path
-) -> None:
+def test_snakemake_makes_its_page_with_captions_offline(project: Project, tmp_path: Path) -> None:
     assert "Nothing to be done" in project.snakemake("--dry-run").stdout  # without naming it
     page = tmp_path / "page.zip"
     nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "all_proxy")}

@@ -23,9 +23,7 @@ def rows(project: Project, name: str = "grades.csv") -> list[dict[str, str]]:
 WILD, MARKUP = "{wild} $(card) 'x'", "<b>&\u202e"
 
 
-def test_grades_are_made_of_any_names_and_afresh_at_each_call(
-    project: Project, tmp_path: Path
-) -> None:
+def test_grades_are_made_of_any_names_afresh_at_each_call(project: Project, tmp_path: Path) -> None:
     for name in LINKED:  # to read recorded datasets takes most of a grading's time
         project.folder.joinpath(name).unlink()
     folder = tmp_path / "{class}"
@@ -57,10 +55,8 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(
 
 def texts_attached_to(pdf: Path) -> dict[str, str]:
     return {
-        name: (gzip.decompress(content) if name.endswith(".gz") else content).decode(
-            errors="replace"
-        )
-        for name, content in attachments_of(pdf.read_bytes()).items()
+        name: (gzip.decompress(data) if name.endswith(".gz") else data).decode(errors="replace")
+        for name, data in attachments_of(pdf.read_bytes()).items()
     }
 
 

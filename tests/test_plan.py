@@ -159,9 +159,7 @@ def on_gpu(config: Config, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pla
     return call
 
 
-def test_the_ends_of_each_sweep_are_counted_where_nsight_compute_is(
-    on_gpu: Callable[..., Plan],
-) -> None:
+def test_ends_of_sweeps_are_counted_where_nsight_compute_is(on_gpu: Callable[..., Plan]) -> None:
     def counted(**of: Any) -> set[str]:
         return {Path(path).name for path in on_gpu(**of).counters}
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from planted.records import record_of
 
 from flashlab import machine
 from flashlab.benchmarks.registry import BENCHMARKS, find_benchmark
+from flashlab.plan import freezing
 from flashlab.plan.call import layers_of
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.freezing import PARTS, check_freezable, has_result, keep, lacking, part_names
@@ -77,6 +79,8 @@ def test_what_a_dataset_has_is_left_out_and_doubts_come_first(monkeypatch: Any) 
     assert {*lacking(again)} == {*again.counters}
     measure(again)
     keep(again, DATA)  # adds those that are no errors: none
+    with pytest.raises(DatasetError, match="name: local is what is measured here"):
+        check_freezable(tiny("name=local"))
     with pytest.raises(DatasetError, match="8 of these runs"):
         check_freezable(tiny("measure={sampled: {max_seconds: 9}}"))
     with pytest.raises(DatasetError, match=r"at a{12} with uncommitted changes"):
@@ -84,3 +88,11 @@ def test_what_a_dataset_has_is_left_out_and_doubts_come_first(monkeypatch: Any) 
         check_freezable(planned("ladder"))
     Path(next(iter(plan.orders))).write_text("{}")
     assert len(lacking(plan)) == 1, "it was measured again, and is not what the dataset has"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_part_that_was_not_recorded_is_told_by_the_status(status: int, monkeypatch: Any) -> None:
+    DATA.joinpath("mine").mkdir(parents=True)
+    planned_then_done = Mock(side_effect=[0, 0, status, 0])
+    monkeypatch.setattr(freezing, "_freeze", planned_then_done)
+    assert freezing.main(["mine", "ladder", "training"]) == status

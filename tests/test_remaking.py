@@ -38,9 +38,7 @@ TABLE = "tables/causal/runs.csv"
     ("name", "made", "which"),
     [(TABLE, TABLE, ""), ("figures/causal/time.svg", "figures", "time.svg ")],
 )
-def test_an_output_is_as_it_was_made_or_changed(
-    tmp_path: Path, name: str, made: str, which: str
-) -> None:
+def test_an_output_is_as_made_or_changed(tmp_path: Path, name: str, made: str, which: str) -> None:
     def damaged(*experiments: str) -> list[str]:
         found = state.damaged_outputs(tmp_path, {*experiments})
         assert found.keys() <= {(tmp_path / made).as_posix()}

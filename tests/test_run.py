@@ -135,9 +135,7 @@ ODD = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
         (["clean", *ODD], ["flashlab", "clean", *ODD]),
     ],
 )
-def test_arguments_go_through_unaltered(
-    checkout: Checkout, words: list[str], printed: list[str]
-) -> None:
+def test_arguments_pass_unaltered(checkout: Checkout, words: list[str], printed: list[str]) -> None:
     done = checkout.run(*words)
     what, *arguments = printed
     assert done.stdout.splitlines() == [what, *(f"<{word}>" for word in arguments)], done.stderr

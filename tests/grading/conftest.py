@@ -209,11 +209,9 @@ class Graded:
         return {check: own.verdict(check) for check in CHECKS}
 
 
-def graded(
-    folder: Path, device: str | None = None, published: pd.DataFrame | None = None
-) -> Graded:
+def graded(folder: Path, device: str | None = None, others: pd.DataFrame | None = None) -> Graded:
     """What grading finds in a folder of submissions, of this device where they name none."""
     names = find_submissions(str(folder))[0]
     checked = [check_submission(str(folder), name, device) for name in names]
     nothing = times_of(()).assign(owner="")
-    return Graded(grade_checked(checked, nothing if published is None else published))
+    return Graded(grade_checked(checked, nothing if others is None else others))

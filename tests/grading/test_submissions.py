@@ -77,9 +77,7 @@ HARMFUL: dict[str, tuple[str, Put, str]] = {
 
 
 @pytest.mark.parametrize("harm", HARMFUL)
-def test_a_harmful_file_is_a_line_and_the_rest_is_graded(
-    harm: str, sound: Any, tmp_path: Path
-) -> None:
+def test_a_harmful_file_is_a_line_the_rest_is_graded(harm: str, sound: Any, tmp_path: Path) -> None:
     name, put, expected = HARMFUL[harm]
     put(sound.write(tmp_path / "eve") / name)
     before = sorted(tmp_path.rglob("*"))
@@ -129,9 +127,7 @@ class Named(zipfile.ZipInfo):
 
 
 @pytest.mark.parametrize("encoding", ["cp950", "utf-8"])
-def test_names_in_a_zip_are_those_that_its_rows_have(
-    encoding: str, sound: Any, tmp_path: Path
-) -> None:
+def test_names_in_a_zip_are_those_of_its_rows(encoding: str, sound: Any, tmp_path: Path) -> None:
     """Windows writes them in Big5, of which a character can end in a backslash."""
     for i, name in enumerate(sound.rows):
         sound.rows[name][0] = f"許功蓋/第{i}次.json"

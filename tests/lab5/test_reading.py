@@ -67,6 +67,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "lines of JSON": {"results.jsonl": "\n".join(map(json.dumps, STATED))},
     "no extension, or another": {f"{i}{'.txt' * (i % 2)}": x for i, x in enumerate(STATED)},
     "head_dim for emb_dim": {"a.json": [{"head_dim": 64, **s, "emb_dim": "?"} for s in STATED]},
+    "cuda for a device": {"a.json": [{"device": "cuda", **s} for s in STATED]},
     "FLOPs for FLOPS": {"a.json": json.dumps(STATED).replace("FLOPS", "FLOPs")},
     "microseconds": {"a.csv": table(factor=1e6).replace("Time (s)", "time(us)")},
     "a spreadsheet": {"runs.csv": table()},
@@ -84,6 +85,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 def test_a_layout_is_read(layout: str, tmp_path: Path) -> None:
     entries, notices = import_plan(write(tmp_path, LAYOUTS[layout]), KNOWN)
     assert sorted(runs_of(entries).values()) == TRUTH
+    assert {entry["device_name"] for entry in entries} == {None}
     if layout == "microseconds":
         units = {r["params"].get("key") for e in entries for r in e["remarks"]} - {None}
         assert units == {f"{word} time(us)" for word in WORDS}

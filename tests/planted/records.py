@@ -66,10 +66,10 @@ def record_of(
     return replace(plain_record(run, "attention", **fields), **changes)
 
 
-def counters_of(record: Record, status: str = "ok", **counted: Any) -> Record:
+def counters_of(record: Record, status: str = "ok", **counts: Any) -> Record:
     """The record of the counters of a record's run, alike for both passes."""
     usual = COUNTED[record.run.device]
-    found = usual | {name: counted.pop(name) for name in usual.keys() & counted.keys()}
+    found = usual | {name: counts.pop(name) for name in usual.keys() & counts.keys()}
     metrics = {
         metric.name: Measurement(found[metric.quantity.name])
         for metric in ATTENTION.all_counters(record.run.device)
@@ -77,9 +77,7 @@ def counters_of(record: Record, status: str = "ok", **counted: Any) -> Record:
     fields = {"metrics": metrics, "message": None, "details": {"kernels": {}}}
     if status != "ok":
         fields = {"metrics": {}, "message": f"it was {status}", "details": None}
-    return replace(
-        record, **{"status": status, "protocol": {"name": COUNTERS}, **fields, **counted}
-    )
+    return replace(record, **{"status": status, "protocol": {"name": COUNTERS}, **fields, **counts})
 
 
 def experiment_document(

@@ -104,8 +104,8 @@ def say(lines):
 
 
 onerror:
-    kept = [pdf for pdf in sorted(Path("report").glob("*.pdf")) if pdf.stat().st_mtime < BEGAN]
-    say([f"{pdf} is still the one from before this call." for pdf in kept])
+    old = [f for j in workflow.dag.needrun_jobs() for f in j.output if f.startswith("report/")]
+    say([f"{f} is still the one from before this call." for f in old if Path(f).exists()])
 
 
 onsuccess:  # in the reports' logs are characters without a glyph

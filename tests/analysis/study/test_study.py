@@ -36,9 +36,7 @@ def test_states_leave_a_doubt_and_hardly_a_difference() -> None:
 
 
 @pytest.mark.scheduled
-def test_rows_are_true_and_intervals_hold_whatever_differs_between_processes(
-    tmp_path: Path,
-) -> None:
+def test_rows_are_true_and_intervals_hold_whatever_differs_among_processes(tmp_path: Path) -> None:
     """But of two processes, both of which a load may slow; one such run makes ten false rows."""
     found: dict[str, Counter[str]] = {}
     for name, score in rows.study(6, 1, tmp_path):

@@ -194,8 +194,12 @@ def begin(
         plan, folder = make(base, own), Path()
     except OpenRunsError as question:
         if question.table is not None and not dry:
-            with open_atomically(question.path) as file:
-                file.write(question.table)
+            try:
+                with open_atomically(question.path) as file:
+                    file.write(question.table)
+            except OSError as error:
+                said = f"{question.path}, a table to fill in, cannot be written ({error.strerror})"
+                raise CallError(f"{said}; copy its folder to where you can write") from None
         raise
     for argument in arguments:
         for key, (target, example) in NEEDED.items():

@@ -75,10 +75,9 @@ def clean(yes: bool, records: bool) -> None:
     if held is not None:
         for path in files:
             path.unlink(missing_ok=True)
-        for folder, _, _ in (
-            each for top in ("results", ".snakemake") for each in os.walk(top, topdown=False)
-        ):
-            with suppress(OSError):  # what is left in it
-                os.rmdir(folder)
+        for top in ("results", ".snakemake"):
+            for folder, *_ in os.walk(top, topdown=False):
+                with suppress(OSError):  # what is left in it
+                    os.rmdir(folder)
         os.close(held)
     print("\n".join(lines))

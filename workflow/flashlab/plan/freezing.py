@@ -32,7 +32,7 @@ from flashlab.plan.datasets import (
     dataset_folder,
     read_dataset,
 )
-from flashlab.plan.make import DATA
+from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.plan_files import Plan, read_plan
 from flashlab.plan.runs import REACH, parted_blocks
 from flashlab.plan.watching import WORKFLOW_PID
@@ -127,6 +127,8 @@ def check_freezable(plan: Plan) -> None:
     """
     if plan.config["quick"]:
         raise DatasetError("quick: a preview cannot be frozen; leave quick out")
+    if plan.config["name"] == LOCAL:
+        raise DatasetError("name: local is what is measured here; give another name")
     lacks = lacking(plan)
     _refuse_overlap(plan, [file for file in lacks if file not in plan.counters], DATA)
     if not plan.config["freeze_anyway"]:

@@ -52,7 +52,7 @@ def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
         of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
         layers = [replace(base, keys=kept), of_dataset, *own]
     if (file := _last(layers, "hyper_param")) is not None:
-        settings, not_taken = _of_settings(Path(str(file)), layers, benchmark)
+        settings, not_taken = _settings(Path(str(file)), layers, benchmark)
         layers.insert(-1, settings)
         notices += not_taken
     config = resolve_config(layers, implementations)
@@ -190,9 +190,7 @@ def _recorded(
     return datasets.read_dataset(folder), {}, []
 
 
-def _of_settings(
-    file: Path, layers: Sequence[Layer], benchmark: Benchmark
-) -> tuple[Layer, list[str]]:
+def _settings(file: Path, layers: Sequence[Layer], benchmark: Benchmark) -> tuple[Layer, list[str]]:
     """The layer that the file of ``hyper_param`` makes, and lines about what is not taken of it."""
     if benchmark.settings_file is None:
         raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")

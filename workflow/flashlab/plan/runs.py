@@ -112,9 +112,8 @@ def counting_protocol(
     On a GPU it has the version of Nsight Compute, of which the file `kept` has that of before.
     DatasetError where they are asked for and cannot be read.
     """
-    timeout_s, wanted = config["measure"]["timeout_s"], config["counters"]
-    is_wanted = wanted not in ("no", False)  # YAML takes a bare no for false
-    if not is_wanted or not benchmark.counters_on(device) or config["quick"]:
+    timeout_s, wanted = config["measure"]["timeout_s"], config["counters"]  # YAML: no is False
+    if wanted in ("no", False) or not benchmark.counters_on(device) or config["quick"]:
         return {}
     if device == "cpu":
         return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}

@@ -62,10 +62,8 @@ def damaged_records(
 ) -> dict[str, str]:
     """The local records, and ceilings without a run, that are to be measured (again)."""
     digests = read_digests(home / "records")
-    reasons = {
-        path: _damage(path, run, timeout_s, digests.get(path)) for path, run in files.items()
-    }
-    return {path.as_posix(): reason for path, reason in reasons.items() if reason}
+    found = {path: _damage(path, run, timeout_s, digests.get(path)) for path, run in files.items()}
+    return {path.as_posix(): reason for path, reason in found.items() if reason}
 
 
 def _damage(path: Path, run: Run | None, timeout_s: float, known: str | None) -> str | None:
