@@ -148,7 +148,7 @@ def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_tak
         ("sound", "en", 0, "reads these files as 36 measurements of 36 runs"),
         ("labels", "en", 1, label, "matches Flash2 to the byte. (35 more likewise)"),
         ("nameless", "en", 0, "A complete row in runs.csv would settle it."),
-        ("open", "en", 0, "was ignored.\n    notes.json", "needs these rows:\nfile,impl,batch"),
+        ("open", "en", 0, "was ignored.\n    notes.json", "same call again:\nfile,impl,batch"),
         ("none", "en", 1, "There is no file of which"),
         ("none", "zh_TW", 1, "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
     ):

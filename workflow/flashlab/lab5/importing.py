@@ -41,12 +41,12 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
         rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
     head, *lines = text.getvalue().splitlines(keepends=True)
-    asked = "".join([head, *(line for line in lines if "?" in line)])
-    todo = f"{there} needs these rows:\n{asked}" if there.exists() else f"fill in each ? of {there}"
+    asked = "".join([":\n", head, *(line for line in lines if "?" in line)]).rstrip()
+    todo = f"{there} needs these rows" if there.exists() else f"fill in each ? of {there}"
     why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
     if unknown:
-        table = None if there.exists() else text.getvalue()
-        raise OpenRunsError(f"{folder}: {why}, then make the same call again", there, table)
+        table, more = (None, asked) if there.exists() else (text.getvalue(), "")
+        raise OpenRunsError(f"{folder}: {why}, then make the same call again{more}", there, table)
 
 
 def _runs_of(
