@@ -95,6 +95,7 @@ def test_what_measures_and_torch_are_imported_by_what_needs_them_alone() -> None
     importers = {name for name in tops if "torch" in tops[name]}
     assert "flashlab.measuring.child" in importers
     assert importers <= measuring | {"flashlab.checking.worker", "flashlab.hw4.judge"}
+    assert not names_of("flashlab.hw4.program") & importers  # whose start is timed
     assert KERNELS and not any("flashlab" in imports(path) for path in KERNELS)
 
 

@@ -26,8 +26,8 @@ from flashlab.benchmarks.ladder import gate as ladder_gate
 from flashlab.benchmarks.ladder.step import Step, fill
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.forks import send
-from flashlab.measuring.failures import IncorrectError, describe_failure
-from flashlab.measuring.kernel import load_kernel, refuse_replaced, relied_on
+from flashlab.measuring.failures import IncorrectError, describe_failure, refuse_replaced, relied_on
+from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.protocols import check_held, right_before, synchronize, warm_up
 
 SEED = 0

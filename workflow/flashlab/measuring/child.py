@@ -20,9 +20,8 @@ from typing import Any
 import torch
 
 from flashlab.files import write_json
-from flashlab.measuring import ceilings, environment, supervised
-from flashlab.measuring.failures import IncorrectError, describe_failure, is_of_the_machine
-from flashlab.measuring.kernel import load_kernel, refuse_replaced, relied_on
+from flashlab.measuring import ceilings, environment, failures, supervised
+from flashlab.measuring.kernel import load_kernel
 
 
 def measure(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,9 +43,9 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
         try:
             benchmark = importlib.import_module(order["measure"])
             part = importlib.import_module(order.get("part", order["measure"]))
-            before = relied_on()
+            before = failures.relied_on()
             kernel = load_kernel(Path(order["kernel"]))
-            refuse_replaced(before)
+            failures.refuse_replaced(before)
             with suppress(importlib.metadata.PackageNotFoundError):
                 said = getattr(kernel, "provider", lambda _: f"torch {torch.__version__}")
                 here["provider"] = said(device)
@@ -54,16 +53,16 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
                 measured = part.count(benchmark, kernel, order)
             else:
                 measured = benchmark.measure(kernel, run, order["protocol"])
-            refuse_replaced(before)
+            failures.refuse_replaced(before)
             reply |= measured
         except Exception as error:  # the kernel is another's code: what it raises is its result
-            if is_of_the_machine(error):
+            if failures.is_of_the_machine(error):
                 raise
             reasons = [str(warning.message) for warning in caught]
-            reply["status"], reply["message"] = describe_failure(error, reasons)
+            reply["status"], reply["message"] = failures.describe_failure(error, reasons)
             if reply["status"] == "error":
                 traceback.print_exc()
-            if isinstance(error, IncorrectError) and error.compared:
+            if isinstance(error, failures.IncorrectError) and error.compared:
                 reply["gate"] = dict(error.compared)
     return reply
 
