@@ -43,9 +43,9 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
         try:
             benchmark = importlib.import_module(order["measure"])
             part = importlib.import_module(order.get("part", order["measure"]))
-            before = failures.relied_on()
+            before, refuse_replaced = failures.relied_on(), failures.refuse_replaced
             kernel = load_kernel(Path(order["kernel"]))
-            failures.refuse_replaced(before)
+            refuse_replaced(before)
             with suppress(importlib.metadata.PackageNotFoundError):
                 said = getattr(kernel, "provider", lambda _: f"torch {torch.__version__}")
                 here["provider"] = said(device)
@@ -53,7 +53,7 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
                 measured = part.count(benchmark, kernel, order)
             else:
                 measured = benchmark.measure(kernel, run, order["protocol"])
-            failures.refuse_replaced(before)
+            refuse_replaced(before)
             reply |= measured
         except Exception as error:  # the kernel is another's code: what it raises is its result
             if failures.is_of_the_machine(error):
