@@ -134,7 +134,7 @@ class Judge:
         """Who has the lowest total: no other is plainly faster, but odd or near ones."""
         of, every = (self.o.facts["near"] or {"of": []})["of"], f["says"] == "wins_every"
         near = {name for each in of for name in each["names"]}
-        others = [n for n in self.sweep.names if n not in ("Pytorch", "SdpaMath", *near)]
+        others = [name for name in self.sweep.names if name not in near]
         for each in [f] if every else f["of"]:
             for v in VALUES[self.s] if every else each["at"]:
                 mine = self.time(each["name"], v)

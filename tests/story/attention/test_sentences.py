@@ -170,6 +170,7 @@ def test_beside_a_fused_baseline_nothing_slower_is_chosen(two: Dataset) -> None:
     data = judged(replace(two, plans=plans), "faster", compared="causal", subject="Flash2")
     assert mask.mask_time(sweep_of(data, "causal")) is None
     assert not {"choose", "decides"} & {each.name for each in observations(data)}
+    assert {*overall._wins(data)} == {"Flash2"}  # who has the lowest total, baseline or not
 
 
 FORWARD = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -38,8 +38,8 @@ def _has_several(data: Dataset) -> bool:
 
 
 @lru_cache(maxsize=8)  # no caller changes it
-def _runs(data: Dataset) -> pd.DataFrame:
-    """The runs of the subjects in the report's order, a row each.
+def _runs(data: Dataset, of: Callable[[Sweep], list[str]] = roles.subjects) -> pd.DataFrame:
+    """The runs of the subjects, or others, in the report's order, a row each.
 
     Columns: those of the run table, ``name``, ``setting`` (in a word), ``time`` and ``forward`` in
     ms, ``memory`` as a share of the baseline's, the experiment's ``p``, ``several`` (masks) and
@@ -48,7 +48,7 @@ def _runs(data: Dataset) -> pd.DataFrame:
     about = [
         (s.name, name, s.symbol, s.is_switch, _is_compared(s))
         for s in (*data.sweeps, *data.beside)
-        for name in roles.subjects(s)
+        for name in of(s)
     ]
     columns = ["experiment", "name", "p", "several", "is_compared"]
     runs = data.runs.reset_index(names=["experiment", "variant", "name", "at"])
@@ -83,8 +83,8 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
 
 
 def _wins(data: Dataset, without: Collection[str] = (), by: str = "time") -> dict[str, int]:
-    """At how many distinct settings each subject has the least time, of two or more; most first."""
-    rows = _runs(data)
+    """At how many distinct settings each has the least time, of two or more; most first."""
+    rows = _runs(data, roles.everyone)
     rows = rows[~rows.odd.astype(bool) & ~rows["name"].isin([*without])]
     rows = rows.dropna(subset=by).drop_duplicates(["name", "setting"])
     several = rows[rows.groupby("setting").name.transform("count") > 1]

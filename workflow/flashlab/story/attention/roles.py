@@ -50,22 +50,25 @@ def stored(s: Sweep) -> list[str]:
     return [name for name in s.names if stores_scores(s.data, name)]
 
 
+def everyone(s: Sweep) -> list[str]:
+    """All but packed twins."""
+    return [name for name in s.names if not is_packed(s.data, name)]
+
+
 @lru_cache(maxsize=64)
 def subjects(s: Sweep) -> list[str]:
-    """What is told beside the baseline, without packed twins."""
-    others = [n for n in s.names if n != s.data.baseline and not is_packed(s.data, n)]
-    if stores_scores(s.data, s.data.baseline):
-        return [name for name in others if not stores_scores(s.data, name)]
-    return others
+    """What is told beside the baseline: where that stores the scores, who does not."""
+    left = {s.data.baseline, *(stored(s) if stores_scores(s.data, s.data.baseline) else ())}
+    return [name for name in everyone(s) if name not in left]
 
 
 def group(s: Sweep, names: Iterable[str], short: bool = False) -> dict[str, Any]:
     """The clause that names one, or says how many of which kind there are; in short, of all."""
     names = list(names)
-    fused = not any(stores_scores(s.data, name) for name in names)
+    fused = not any(stores_scores(s.data, name) for name in {*names, *subjects(s)})
     says = "who_one" if len(names) == 1 else "who_fused" if fused else "who_others"
-    if says == "who_fused" and names != subjects(s):
-        says = "who_names" if len(names) < 4 else "who_some"
+    if says != "who_one" and names != subjects(s):
+        says = "who_names" if len(names) < 4 else "who_some" if fused else "who_part"
     elif says == "who_fused" and short:
         says = "who_all"
     return clause(says, names=names, count=len(names))
@@ -196,10 +199,10 @@ def towards(speeds: pd.DataFrame) -> str | None:
     return {"grows": found, "shrinks": found, "constant": "keeps"}.get(found)
 
 
-def leaders(s: Sweep, variant: str = "") -> dict[int, str]:
-    """The subject with the least total at each value; where its run is odd, the next."""
+def leaders(s: Sweep, of: list[str], variant: str = "") -> dict[int, str]:
+    """The one of these with the least total at each value; where its run is odd, the next."""
     found: dict[int, str] = {}
-    for at, row in s.medians(TOTAL, variant)[subjects(s)].dropna(how="all").iterrows():
+    for at, row in s.medians(TOTAL, variant)[of].dropna(how="all").iterrows():
         value, times = int(str(at)), row.dropna()
         if names := usual(s, map(str, times.index), [value]):
             found[value] = min(names, key=lambda name: float(times[name]))
@@ -208,7 +211,7 @@ def leaders(s: Sweep, variant: str = "") -> dict[int, str]:
 
 def leader(s: Sweep, variant: str = "") -> str | None:
     """The subject that has the least total at most values, of equals the first in the plan."""
-    found = list(leaders(s, variant).values())
+    found = list(leaders(s, subjects(s), variant).values())
     return max(subjects(s), key=found.count) if found else None
 
 

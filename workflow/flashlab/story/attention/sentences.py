@@ -25,7 +25,8 @@ def shared(s: Sweep) -> Observation | None:
         return None
     few, many = at
     table, base = s.medians(MEMORY), s.data.baseline
-    left = {n: number(table, few, n) / number(table, many, n) for n in [*names, base] if n in table}
+    others = [base] if base in table and roles.stores_scores(s.data, base) else []
+    left = {n: number(table, few, n) / number(table, many, n) for n in [*names, *others]}
     facts: dict[str, Any] = {
         **{"few": few, "many": many, "memory": roles.span(left[n] for n in names)},
         "base": clause("shared_base", name=base, x=left[base]) if left.get(base, 0) > 0 else None,

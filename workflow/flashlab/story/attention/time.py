@@ -142,15 +142,15 @@ def time(s: Sweep) -> Observation | None:
 
 
 def leaders(s: Sweep) -> Observation | None:
-    """Of several subjects: who has the lowest total where, its lead, and who follows at the end."""
-    best, name = roles.leaders(s), roles.leader(s)
+    """Of several subjects: who has the lowest total where, a lead, and who follows at the end."""
+    best, name = roles.leaders(s, roles.everyone(s)), roles.leader(s)
     if len(roles.subjects(s)) < 2 or name is None:
         return None
     led, end = lead_clause(s, name) if roles.has_baseline(s) else None, max(best)
     others = {at: roles.not_slower(s, best[at], at) for at in best}
     alike = {tuple(each): [at for at in others if others[at] == each] for each in others.values()}
     near = [{"names": [*names], "at": at} for names, at in alike.items() if names]
-    wins = {n: [at for at in best if best[at] == n] for n in roles.subjects(s)}
+    wins = {n: [at for at in best if best[at] == n] for n in s.names}
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
     after = best.get(last, name)
@@ -175,7 +175,7 @@ def tiers_of(s: Sweep, at: int, best: str) -> list[Clause]:
     A tier ends where the next is slower by `TIER` and shown to be slower.
     """
     base = s.data.baseline
-    others = [n for n in s.names if n not in (base, best) and not roles.is_packed(s.data, n)]
+    others = [n for n in roles.everyone(s) if n not in (base, best)]
     speeds = {n: number(s.speed(TOTAL, n), at, "x") for n in roles.usual(s, others, [at])}
     found: list[list[str]] = []
     for name in sorted((n for n, x in speeds.items() if x == x), key=lambda n: -speeds[n]):
