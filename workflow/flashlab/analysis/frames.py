@@ -334,8 +334,9 @@ def read_dataset(results: Path, ceilings_file: Path | None = None) -> Dataset:
 
 def read_table(path: Path, dtype: Any = None) -> pd.DataFrame:
     """A table from its CSV: only what is empty, or nan, is missing; NA is a name like any other."""
-    gone = ["", "nan"]
-    return pd.read_csv(path, dtype=dtype, keep_default_na=False, na_values=gone, low_memory=False)
+    gone: dict[str, Any] = {"keep_default_na": False, "na_values": ["", "nan"]}
+    table: pd.DataFrame = pd.read_csv(path, dtype=dtype, low_memory=False, **gone)
+    return table.fillna({"implementation": "nan"})
 
 
 def _table(
