@@ -142,13 +142,14 @@ def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_tak
     own.write(tmp_path / "nameless")
     tmp_path.joinpath("none").mkdir()
     own.write(tmp_path / "open").joinpath("runs.csv").write_text("file,impl\n")
+    next(tmp_path.glob("open/*.json")).rename(tmp_path / "open" / "a\n\u2028\x1b.json")
     tmp_path.joinpath("open", "notes.json").write_text("[1]")
     label = " → Flash2 B·H=512 N=128 d=64 causal → Pytorch B16 N128 H32 E2048"
     for name, language, status, *texts in (
         ("sound", "en", 0, "reads these files as 36 measurements of 36 runs"),
         ("labels", "en", 1, label, "matches Flash2 to the byte. (35 more likewise)"),
         ("nameless", "en", 0, "A complete row in runs.csv would settle it."),
-        ("open", "en", 0, "was ignored.\n    notes.json", "same call again:\nfile,impl,batch"),
+        ("open", "en", 0, "ignored.\n    notes.json", "again:\nfile,", "\na\\n\\u2028\\x1b."),
         ("none", "en", 1, "There is no file of which"),
         ("none", "zh_TW", 1, "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
     ):

@@ -220,6 +220,5 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
             count = {"files": len(entries), "runs": len({str(entry["run"]) for entry in entries})}
             print("\n" + word("selfcheck.runs", language, **count))
         except FolderError as error:
-            reason = "\n".join(map(escaped, str(error).splitlines()))
-            print("\n" + word("selfcheck.refused", language, reason=reason))
+            print("\n" + word("selfcheck.refused", language, reason=error))
     return int("fail" in {line.verdict for line in own.lines})

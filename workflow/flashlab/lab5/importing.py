@@ -21,7 +21,7 @@ from flashlab.lab5.words import ATTRIBUTES, MEMORY, PASSES, SIZES, TIMED
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError, read_within
+from flashlab.untrusted import UnsoundFileError, printable, read_within
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
 """The protocol of the course's script."""
@@ -39,14 +39,15 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         said = {} if file.is_open else file.result.told
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
-        rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
-    head, *lines = text.getvalue().splitlines(keepends=True)
-    asked = "".join([":\n", head, *(line for line in lines if "?" in line)]).rstrip()
-    todo = f"{there} needs these rows" if there.exists() else f"fill in each ? of {there}"
+        row = [file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")]
+        rows.writerow(map(printable, row) if there.exists() else row)
+    head, *lines = text.getvalue().splitlines()
+    asked = [head, *(line for line in lines if ",?" in line)] if there.exists() else []
+    todo = f"{there} needs these rows" if asked else f"fill in each ? of {there}"
     why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
     if unknown:
-        table, more = (None, asked) if there.exists() else (text.getvalue(), "")
-        raise OpenRunsError(f"{folder}: {why}, then make the same call again{more}", there, table)
+        why = f"{folder}: {why}, then make the same call again" + ":" * bool(asked)
+        raise OpenRunsError(why, there, None if asked else text.getvalue(), *asked)
 
 
 def _runs_of(
@@ -72,10 +73,9 @@ def _runs_of(
         once[option, result.name] = File(result, [], options=[option])
     chosen = list[tuple[Run, str, File]]()
     for (option, _), file in once.items():
-        result = file.result
-        file.remarks += [("form.exact_memory", {})] if option in file.possible else []
-        for key, factor in result.converted.items():
-            file.remarks.append(("form.converted", {"key": key, "factor": factor}))
+        result, remarks = file.result, file.remarks
+        remarks += [("form.exact_memory", {})] if option in file.possible else []
+        remarks += [("form.converted", dict(key=k, factor=x)) for k, x in result.converted.items()]
         kind = (words.COURSE_DTYPE, "cuda") if result.is_on_gpu else ("float32", "cpu")
         chosen.append((result.run or attention_run(*option, *kind), result.name, file))
     return sorted(chosen, key=lambda own: own[:2])
@@ -146,7 +146,7 @@ def import_plan(
         for of, code, params in told:
             if code != "form.exact_memory":
                 notices[str(UnsoundFileError(code, **params))].append(of)
-    return entries, [f"{listed(names)}: {text}" for text, names in notices.items()]
+    return entries, [printable(f"{listed(names)}: {text}") for text, names in notices.items()]
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:

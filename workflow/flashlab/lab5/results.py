@@ -29,20 +29,23 @@ from flashlab.lab5 import words
 from flashlab.lab5.words import ATTRIBUTES, MEMORY, PASSES, RATE, TIME, TIMED, Said, described
 from flashlab.records import COUNTERS, Measurement, RecordError, parse_record
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError, decoded, opened, parse_json, read_within
+from flashlab.untrusted import UnsoundFileError, decoded, opened, parse_json, printable, read_within
 
 RUNS_CSV, TABLES = "runs.csv", (".csv", ".tsv")
 
 
 class FolderError(Exception):
-    """A folder whose files cannot be assigned to runs: the reason and the remedy."""
+    """A folder whose files cannot be assigned to runs: the reason and the remedy, on `lines`."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(map(printable, lines)))
 
 
 class OpenRunsError(FolderError):
     """Files that can be several runs: `table` is the ``runs.csv`` at `path` to fill in."""
 
-    def __init__(self, message: str, path: Path, table: str | None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, path: Path, table: str | None, *rows: str) -> None:
+        super().__init__(message, *rows)
         self.path, self.table = path, table
 
 
@@ -128,10 +131,9 @@ def numbers_in(values: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, An
 
 def says_out_of_memory(values: Mapping[str, Any]) -> bool:
     """True if a document without numbers says, in any text, that it ran out of memory."""
-    numbers = (value for _, value, _ in numbers_in(values).values())
-    has_any = any(type(value) in (int, float) and isfinite(value) for value in numbers)
+    found = any(type(v) in (int, float) and isfinite(v) for _, v, _ in numbers_in(values).values())
     texts = [value for value in values.values() if isinstance(value, str)]
-    return not has_any and any(map(words.IS_OUT_OF_MEMORY.search, texts))
+    return not found and any(map(words.IS_OUT_OF_MEMORY.search, texts))
 
 
 def is_like_a_result(document: Mapping[str, Any]) -> bool:
@@ -187,9 +189,7 @@ def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str
         raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        found = [
-            (table.line_num, [cell.strip() for cell in row]) for row in islice(table, MAX_ROWS + 2)
-        ]
+        found = [(table.line_num, [*map(str.strip, row)]) for row in islice(table, MAX_ROWS + 2)]
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
     if len(found) > MAX_ROWS + 1:

@@ -215,8 +215,7 @@ def said_in_name(path: str) -> dict[str, Any]:
     Single letters count only if three of the four are there, and a number by itself only if the
     path names just one parameter without one (``seq_len/128.json``). Two values count as none.
     """
-    said: dict[str, Any] = {}
-    parts = _parts_of(path)
+    parts, said = _parts_of(path), dict[str, Any]()
     for values, _, _ in parts:
         for name, those in values.items():
             said.setdefault(name, those.pop() if len(those) == 1 else None)
