@@ -270,6 +270,8 @@ def test_runs_that_grading_measures_are_not_counted_among_the_plans(lab: Lab) ->
     lab.call(measure=2, grades=1)
     said = [*lab.measure(RUNS[0]), *lab.does(8, MEASURE, "x/flash2-b9-123.json"), *lab.ends()]
     assert said[1] == "Measuring 2 runs." and "flash2-b9-123 unmeasured" in said[-1]
+    lab.call(measure=5, publish=1, grades=1)
+    assert " Pytorch B16 N128  H32 E2048 " in lab.measure(RUNS[0])[-1]
 
 
 def test_what_was_to_be_measured_again_goes_on_without_asking_so(lab: Lab) -> None:

@@ -170,7 +170,7 @@ class Call:
                 self.begin(call.begun or UNPLANNED)
             case LogEvent.RUN_INFO:
                 self.counts = Counter(told["stats"])
-                if "grades" in self.counts:  # whose runs are of no plan
+                if "grades" in self.counts and "publish" not in self.counts:  # runs of no plan
                     self.runs, self.names = {}, {}
             case LogEvent.JOB_INFO:
                 rule, outputs = told["rule_name"], tuple(map(str, told["output"]))
@@ -308,7 +308,7 @@ class Call:
         begun, report = _outputs(self.jobs), f"report/{self.plan.report}.pdf"
         is_asked, is_there = report in [*begun, *self.words], Path(report).is_file()
         if self.interrupted:
-            is_new = self.plan.config.get("again", []) not in ([], "blocks")
+            is_new = self.plan.config.get("again", []) not in ([], "blocks", ["blocks"])
             kept = f"kept; the same call{' without --again' * is_new} goes on from there."
             if not self.runs or not any(path.startswith(f"{self.plan.home}/") for path in begun):
                 return ["", f"Interrupted. What is finished is {kept}"]
@@ -354,8 +354,7 @@ class Call:
         """The counts of the planned runs by status; of local runs that are not ok, the names."""
         runs, processes = self.runs, len(self.names)
         total = _plural(len(runs), "run") + f" in {processes} processes" * (processes > len(runs))
-        outcomes = ((run, _outcome(*files)) for run, files in runs.items())
-        bad = {run: outcome for run, outcome in outcomes if outcome[0] != "ok"}
+        bad = {run: of for run, files in runs.items() if (of := _outcome(*files))[0] != "ok"}
         if not bad:
             return [f"{total}: all ok.", ""] if runs else []
         statuses = Counter(status for status, _, _ in bad.values())
@@ -363,8 +362,7 @@ class Call:
         lines = [f"{total}: {len(runs) - len(bad)} ok, {len(bad)} not ({counts})."]
         told, steps, width = "The report shows them as what they are.", {}, max(map(len, statuses))
         bad = bad if self.plan.dataset == make.LOCAL else {}
-        for run, name in aligned(bad).items():
-            lines.append(f"  {name}  {bad[run][0]:<{width}}  {bad[run][1]}")
+        lines += [f"  {s}  {bad[r][0]:<{width}}  {bad[r][1]}" for r, s in aligned(bad).items()]
         # Out of memory and unsupported are properties of the run.
         if faulty := [run for run in bad if bad[run][0] in ("incorrect", "error")]:
             steps["their logs"] = f"{self.plan.home}/logs/measure/"
