@@ -156,7 +156,7 @@ def test_a_file_that_holds_no_keys_is_named(tmp_path: Path) -> None:
 def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it() -> None:
     given = {
         **{"dataset=h200": "h200", "reproduce=5": 5, "pdf=a: b.pdf": "a: b.pdf", 'pdf="b\'"': "b'"},
-        "measure={sampled: {max_seconds: 1}}": {"sampled": {"max_seconds": 1}},
+        **{"measure={sampled: {max_seconds: 1}}": {"sampled": {"max_seconds": 1}}, 'pdf="': '"'},
         **{"import=[x": "[x", "langauges=[en": "[en"},  # to be refused for its key
     }
     for argument, value in given.items():

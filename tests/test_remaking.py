@@ -126,7 +126,7 @@ def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, 
     ("again", "names"),
     [
         *(("all", "flash2 pytorch ceilings"), (["flash2 n64", "Pytorch"], "flash2 pytorch")),
-        ("pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab", "pytorch"),
+        *(("pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab", "pytorch"), (["blocks"], "")),
         *((no_run, None) for no_run in ("Flash", "n6", "", ["Flash2", "causal"])),
     ],
 )

@@ -149,16 +149,16 @@ def test_arguments_pass_unaltered(checkout: Checkout, words: list[str], printed:
             ["report/lab5.html", "--verbose", "--config", r'again=["Flash2", "b16 \"n1024\""]'],
         ),
         (
-            ["--again", "it's", "--config", "dataset=local", "author={name: A  B}", "-n"],
-            ["-n", "--config", 'again=["it\'s"]', "dataset=local", "author={name: A  B}"],
+            ["--again", "it's", "--device", "T4", "--config", "import=D", "author={name: A  B}"],
+            ["--config", 'again=["it\'s"]', 'device_name="T4"', "import=D", "author={name: A  B}"],
         ),
         (
-            ["--config", "a=b", "-n", "-C", "c=d", "--config=e=*", "--quick"],
-            ["-n", "--config", "quick=true", "a=b", "c=d", "e=*"],
+            ["--config", "a=b", "-n", "-C", "c=d", "--config=e=*", "--quick", "--again"],
+            ["-n", "--config", 'again="all"', "quick=true", "a=b", "c=d", "e=*"],
         ),
         (
-            ["--import", "my 結果", "--device", "NVIDIA GeForce RTX 3070"],
-            ["--config", 'import="home/my 結果"', 'device_name="NVIDIA GeForce RTX 3070"'],
+            ["--import", 'my "結\\', "--device", "NVIDIA GeForce RTX 3070"],
+            ["--config", 'import="home/my "結\\"', 'device_name="NVIDIA GeForce RTX 3070"'],
         ),
     ],
 )

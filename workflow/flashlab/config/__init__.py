@@ -160,7 +160,7 @@ def parse_override(argument: str) -> dict[str, Any]:
     if depth := key.count("."):
         nested = key.replace(".", "={", 1).replace(".", ": {")
         raise ConfigError(f"--config: {argument}: write '{nested}: {value}{'}' * depth}'")
-    value = value[1:-1] if value[:1] + value[-1:] in ("''", '""') else value
+    value = value[1:-1] if len(value) > 1 and value[:1] + value[-1:] in ("''", '""') else value
     field = model.CONFIGURATION.model_fields.get(key)
     kind: Any = field.annotation if field else str
     if kind is str or get_origin(kind) is Literal:

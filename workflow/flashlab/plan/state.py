@@ -100,15 +100,15 @@ def asked_again(again: str | Sequence[str], planned: Planned, ceilings: Path | N
         ConfigError: a word that no planned run has in its name.
     """
     runs = {entry.path.as_posix(): entry.run for entry in planned.entries}
-    if again == "all":
-        return [*runs, str(ceilings)]
-    if again == "blocks":
-        return broken_blocks(blocks_of(planned))
     files: dict[str, None] = {}
     for word in [again] if isinstance(again, str) else again:
         wanted = set(word.lower().replace("-", " ").split())
         meant = [file for file in runs if wanted and wanted <= {*Path(file).stem.split("-")}]
-        if not meant:
+        if word == "all":
+            meant = [*runs, str(ceilings)]
+        elif word == "blocks":
+            meant = broken_blocks(blocks_of(planned))
+        elif not meant:
             some = ", ".join(dict.fromkeys(run.implementation for run in runs.values()))
             raise ConfigError(
                 f"--config: again: no planned run is called {word!r}; give `all`, `blocks`, an "

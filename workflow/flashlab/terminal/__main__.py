@@ -34,17 +34,19 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     called_in = Path(os.environ.get("FLASHLAB_CALLED_IN", ""))
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
-    parser.add_argument("--quick", action="store_const", const=True)
-    parser.add_argument("--import", type=lambda path: os.path.relpath(called_in / path))
-    parser.add_argument("--device", dest="device_name")
+    parser.add_argument("--quick", action="store_const", const="true")
+    parser.add_argument("--import", type=lambda path: f'"{os.path.relpath(called_in / path)}"')
+    parser.add_argument("--device", dest="device_name", type='"{}"'.format)
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
     known, others = parser.parse_known_args(words)
-    keys = vars(known) | ({"again": "all"} if known.again == [] else {})
-    configured = keys.pop("config")
-    if keys["device_name"] and not keys["import"]:
+    configured = vars(known).pop("config")
+    if known.again is not None:
+        known.again = json.dumps(known.again or "all", ensure_ascii=False)
+    configured = [*(f"{key}={value}" for key, value in vars(known).items() if value), *configured]
+    imports = ("import=", "--configfile")  # which may have the key
+    if known.device_name and not any(x.startswith(imports) for x in [*configured, *others]):
         raise ConfigError("--device names the GPU of imported results; give --import DIR with it")
-    given = [f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in keys.items() if v is not None]
-    return [*others, *(["--config", *given, *configured] if given or configured else [])]
+    return [*others, *(["--config", *configured] if configured else [])]
 
 
 def main(arguments: Sequence[str]) -> int:
