@@ -294,12 +294,11 @@ def read_numbers(results: Iterable[Result]) -> list[File]:
     for file in files:
         of_device[file.result.said.get("device")].append(file)
     for those in of_device.values():
-        agreed = _workspaces_of(those)
+        sizes = _workspaces_of(those)
         for file in those:
-            memory, file.workspaces = int(file.result.peak_mib * costs.MIB), agreed
-            file.possible = [
-                (w, s) for w, s in file.possible if w != NAIVE or workspaces_of(s, memory) in agreed
-            ]
+            took, left = int(file.result.peak_mib * costs.MIB), file.possible
+            file.workspaces = sizes
+            file.possible = [o for o in left if o[0] != NAIVE or workspaces_of(o[1], took) in sizes]
     return files
 
 
@@ -480,8 +479,7 @@ def check_identity(file: File) -> Line:
         verdict: Verdict = "pass" if is_checked else "not_checked"
         code = "pass" if is_exact else "rounded_memory" if is_checked else "no_model"
         return line(verdict, code, [option])
-    possible = matching(file.possible, said)
-    if not possible:
+    if not (possible := matching(file.possible, said)):
         return line("not_checked", "partly_unknown")
     if stated(told) and fitting:
         return line("pass", "pass", fitting)

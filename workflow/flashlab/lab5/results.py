@@ -431,8 +431,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     hinted = {k: value for k, value in words.said_in_name(name).items() if k not in stated}
     result = Result(name, path, sha256, stated, hinted)
     if "record" in document:
-        recorded = _of_record(result, document)
-        if recorded is None:
+        if (recorded := _of_record(result, document)) is None:
             return None
         result = recorded
         if result.status != "ok" and document.get(MEMORY) is None:

@@ -36,8 +36,7 @@ def workflow_process() -> psutil.Process | None:
     Raises:
         WorkflowGoneError: it has ended already.
     """
-    pid = os.environ.get(WORKFLOW_PID)
-    if pid is None:
+    if (pid := os.environ.get(WORKFLOW_PID)) is None:
         return None
     try:
         return psutil.Process(int(pid))
@@ -53,8 +52,7 @@ def end_with_workflow() -> None:
     Raises:
         WorkflowGoneError: it has ended already.
     """
-    workflow = workflow_process()
-    if workflow is None:
+    if (workflow := workflow_process()) is None:
         return
 
     def watch() -> None:
