@@ -263,8 +263,7 @@ def test_a_recorded_dataset_lists_what_it_lacks(tmp_path: Path) -> None:
         ((one,), r"lacks 1 of its records:\n  .*gone\.json"),
     ):
         with pytest.raises(DatasetError, match=said):
-            asked = Experiment("seq_len", NAMES, runs)
-            plan_recorded([asked], "sampled", dataset, imported=False)
+            plan_recorded([Experiment("seq_len", NAMES, runs)], "sampled", dataset, imported=False)
 
 
 def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_implementations(

@@ -64,8 +64,7 @@ def test_the_reference_is_float64_attention_and_its_derivative(
     grad = torch.randn((*size[:2], *size[3:]), dtype=torch.float64)
     expected = naive(qkv, causal)
     expected.backward(grad)
-    found = reference_passes(qkv, grad, causal)
-    torch.testing.assert_close(found, (expected.detach(), qkv.grad))
+    torch.testing.assert_close(reference_passes(qkv, grad, causal), (expected.detach(), qkv.grad))
 
 
 def test_a_head_that_many_share_is_compared_a_few_rows_at_a_time(

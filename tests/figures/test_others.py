@@ -130,8 +130,7 @@ def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path
         name: {"instructions": share * rate * d.kernels[name], "global_load_bytes": loads}
         for name, (share, loads) in shares.items()
     }
-    profile = assert_legible(dict(across(counted(data, counts), ["en"]))["profile"])
-    left, right = profile.axes
+    left, right = assert_legible(dict(across(counted(data, counts), ["en"]))["profile"]).axes
     assert [round(y) for y in left.lines[0].get_ydata()] == [10, 70, 50]
     assert {"70", "60%", "device limit", "issue"} <= {text.get_text() for text in left.texts}
     lines = {tuple(round(float(y), 3) for y in line.get_ydata()) for line in right.lines[:3]}

@@ -37,8 +37,7 @@ def count(measured: Callable[..., Record]) -> Callable[[str, Shape], dict[str, f
 
 
 def test_naive_scores_move_several_times(count: Callable[[str, Shape], dict[str, float]]) -> None:
-    shape = Shape(16, 1024, 32, 2048, False)
-    found = count("Pytorch", shape)
+    found = count("Pytorch", Shape(16, 1024, 32, 2048, False))
     scores = 2 * 16 * 32 * 1024**2
     assert found["forward_kernels"] >= 3
     assert found["backward_kernels"] > found["forward_kernels"]

@@ -18,6 +18,7 @@ from flashlab.report.attachments import attached_files
 from flashlab.report.content import print_statements
 from flashlab.report.document import Prose, Table
 from flashlab.report.records import LONGEST_TEXT
+from flashlab.report.render import to_html
 from flashlab.story.observation import read_observations
 from flashlab_grading.verification import attachments_of
 
@@ -51,6 +52,9 @@ def test_what_is_no_number_and_records_that_differ_are_told_on_page_one(brief: A
         assert "differ in what should agree" in notices and "Flash2" in notices
     facts = [cells(row) for each in parts(report, "environment", Table) for row in each.rows]
     assert any(row[0].startswith("torch") and "9.9.9 (2)" in row[1] for row in facts)
+    brief.change(languages=["zh_TW"])  # what is the same in both is there, and nothing floats
+    html = to_html(brief.compose())
+    assert '<td class="text">torch</td>' in html and 'class="around"' not in html
 
 
 def test_pages_but_the_last_are_mostly_full_and_an_experiment_stays_on_one(finished: Any) -> None:

@@ -126,8 +126,7 @@ def test_nothing_on_time_rests_on_an_odd_run(two: Dataset) -> None:
 def test_one_experiment_where_time_decides_nothing_has_an_answer(two: Dataset) -> None:
     """Nothing is pooled over a single experiment."""
     speeds = two.speeds[two.speeds.index.get_level_values(0) != ""].assign(verdict="undecided")
-    data = replace(two, speeds=speeds)
-    found = told([o for o in (overall.answer(data),) if o], "attention")
+    found = told([o for o in (overall.answer(replace(two, speeds=speeds)),) if o], "attention")
     assert all("nan" not in text and text for text in map(str, found["answer"].values()))
 
 

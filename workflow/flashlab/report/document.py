@@ -47,10 +47,10 @@ def says(key: str, benchmark: Benchmark | None = None, **values: object) -> Text
 
 
 def in_both(text: Text) -> Markup:
-    """A text in every language, the same once."""
+    """A text in every language; the same once, and of none."""
     span = Markup('<span lang="{}">{}</span>')
     spans = {text[each]: span.format(TAGS[each], text[each]) for each in LANGUAGES}
-    return Markup(" ").join(spans.values())
+    return Markup(" ").join(spans.values() if len(spans) > 1 else spans)
 
 
 def in_language(value: object, language: str) -> object:
