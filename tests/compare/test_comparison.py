@@ -71,9 +71,8 @@ def test_two_recordings_of_identical_code_never_differ(tmp_path: Path) -> None:
 def test_circumstances_are_of_what_is_compared_and_tell_what_differs(tmp_path: Path) -> None:
     def on(cards: int, driver: str | None, seconds: int) -> Any:
         protocol = {"name": "sampled", "max_seconds": seconds, "corpus": {"seed": 0}}
-        card = {"driver": driver}
         return lambda r: {
-            "environment": r.environment | card | {"gpu_uuid": f"GPU-{r.process % cards}"},
+            "environment": r.environment | dict(driver=driver, gpu_uuid=f"GPU-{r.process % cards}"),
             "protocol": protocol,
         }
 
@@ -82,12 +81,9 @@ def test_circumstances_are_of_what_is_compared_and_tell_what_differs(tmp_path: P
     other = changed(record(runs(), 2) | further, on(2, "2", 2))
     rows = compared_of(tmp_path, one, other).about["environments"]
     told = {r["field"]: (r["one"], r["other"]) for r in rows if r["verdict"] != "agrees"}
-    assert told == {
-        "gpus": (["1"], ["2"]),
-        "processes": (["2"], ["3"]),
-        "driver": ([], ["2"]),
-        "protocol": (["sampled, max_seconds 1"], ["sampled, max_seconds 2"]),
-    }
+    expected = {"gpus": (["1"], ["2"]), "processes": (["2"], ["3"]), "driver": ([], ["2"])}
+    expected["protocol"] = ["sampled, max_seconds 1"], ["sampled, max_seconds 2"]
+    assert told == expected
     assert {r["field"] for r in rows if r["verdict"] == "unstated"} == {"driver"}
 
 
@@ -168,9 +164,13 @@ def test_moved_results_are_found_by_their_plan(tmp_path: Path, measured: list[Re
     plan = {"benchmark": "attention", "experiments": {"seq_len": [entry]}}
     write_json(tmp_path / RECORDS, plan)
     assert files_of(tmp_path) == [first, second]
-    plan["experiments"]["seq_len"] = [{**entry, "path": str(first.rename(tmp_path / "a.json"))}]
+    entry["path"] = str(first.rename(tmp_path / first.name))  # which is no dataset's
     write_json(tmp_path / RECORDS, plan)
-    assert files_of(tmp_path) == [tmp_path / "a.json", second]
+    with pytest.raises(SideError, match=f"lacks 1 of its 2 records, such as {first.parent}"):
+        files_of(tmp_path)
+    entry["sha256"] = "0"
+    write_json(tmp_path / RECORDS, plan)
+    assert files_of(tmp_path) == [tmp_path / first.name, second]
 
 
 def test_a_revision_has_the_records_of_its_kernels(

@@ -136,13 +136,12 @@ def describe(
     """
     first, rows = candidates[0], list[Row]()
     for each in candidates:
-        about: Row = {"implementation": each.label, "status": each.status}
-        about["warnings"] = each.warnings
+        told: Row = {"implementation": each.label, "status": each.status, "warnings": each.warnings}
         if each.status != "ok":
-            rows.append({**about, "message": each.message})
+            rows.append({**told, "message": each.message})
             continue
         for at, name in enumerate(passes):
-            row, metric = {**about, "pass": name}, PASSES[name]
+            row, metric = {**told, "pass": name}, PASSES[name]
             batches = each.batches.get(metric.name, [])
             if metric.work and (calls := [*chain(*chain(*batches))]):
                 row["time"] = statistics.median(calls) * 1e3
@@ -151,8 +150,7 @@ def describe(
                     row["share"] = row["rate"] / ceiling
                     row[IMPLAUSIBLE] = is_implausible(row["share"], each.run.device)
             if each is not first and first.status == "ok":
-                ratios = pair_ratios(batches, first.batches.get(metric.name, []))
-                row |= look_at(ratios, margin)
+                row |= look_at(pair_ratios(batches, first.batches.get(metric.name, [])), margin)
                 if "verdict" in row and (row.get(IMPLAUSIBLE) or rows[at].get(IMPLAUSIBLE)):
                     row["verdict"] = IMPLAUSIBLE
             rows.append(row)

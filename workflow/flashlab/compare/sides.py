@@ -96,10 +96,13 @@ def find_side(name: str, benchmark: Benchmark, plan: Plan | None = None) -> Side
             files = ((e.run, e.path, e.sha256) for e in own if [*e.run] == given)
             return _side(name, benchmark, files, dataset.ceilings)
         if (folder / RECORDS).is_file():
-            # Where the plan says is where they were when it was made: beside it, or in a dataset.
+            # Those of a dataset, of which it knows the hash, are there; others are beside the plan.
             planned, beside = _planned(benchmark, read_json(folder / RECORDS)), folder / "records"
-            moved = ((r, q if (q := beside / p.name).exists() else p, sha) for r, p, sha in planned)
-            return _side(name, benchmark, moved)
+            kept = dict.fromkeys((r, p if sha else beside / p.name, sha) for r, p, sha in planned)
+            if lacking := [path for _, path, _ in kept if not path.is_file()]:
+                count = f"{len(lacking)} of its {len(kept)} records"
+                raise SideError(f"compare: {name} lacks {count}, such as {lacking[0]}")
+            return _side(name, benchmark, kept)
     if name == LOCAL:
         raise SideError(
             f"compare: nothing has been measured here yet ({results} has no plan); call "
