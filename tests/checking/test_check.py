@@ -162,10 +162,7 @@ def test_the_device_is_claimed_while_a_kernel_is_checked(monkeypatch: Any, check
     ("source", "expected"),
     [
         ("import torch\ndef attend(qkv)\n", '\n  File "{}", line 2\n    def attend(qkv)\n'),
-        (
-            "def made():\n    1 / 0\nmade()\n",
-            '\nTraceback (most recent call last):\n  File "{}", line 3',
-        ),
+        ("def f():\n  1 / 0\nf()\n", '\nTraceback (most recent call last):\n  File "{}", line 3'),
         ("import ctypes\nctypes.string_at(0)\n", " crashed: ended by signal SIGSEGV\nFatal Python"),
         ("import time\ntime.sleep(600)\n", " timed out after 1 s; --timeout"),
         ("def attend(qkv, causal): ...\n", " it has no function attention(qkv, causal)"),
@@ -212,8 +209,10 @@ def test_an_interrupted_check_is_quiet_and_leaves_no_process(
     [
         ("pytorch", "unknown implementation pytorch (did you mean Pytorch?); kernels/ has Flash2"),
         ("Padded --shape N8,causal", "a step of the ladder has no mask"),
-        ("kernels/nothing.py", "there is no file kernels/nothing.py"),
+        ("kernels/nothing.py", "there is no Python file kernels/nothing.py"),
+        ("./LICENSE", "there is no Python file ./LICENSE"),
         ("Pytorch --shape N8,casual", "'casual' is neither a size such as N1024 nor full"),
+        ("Pytorch --time 9", "unrecognized arguments: --time 9"),
         ("Pytorch --timeout 0", "'0' is not a number of seconds above 0"),
     ],
 )

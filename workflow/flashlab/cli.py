@@ -176,10 +176,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, line in COMMANDS.items():
-        usual = "2 if the command line is wrong, 130 if it is interrupted."
+        options, usual = line.split()[1:], "2 if the command line is wrong, 130 if interrupted."
         ends = f"Exit status: {ENDS[name]}, {usual}" if name in ENDS else None
-        command = commands.add_parser(name, help=HELP[name], description=HELP[name], epilog=ends)
-        options = line.split()[1:]
+        about: dict[str, Any] = {"help": HELP[name], "description": HELP[name], "epilog": ends}
+        command = commands.add_parser(name, **about, allow_abbrev=False)
         group = command.add_mutually_exclusive_group(required=True) if "|" in options else command
         for option in filter("|".__ne__, options):
             told = OPTIONS.get(f"{name} {option}", OPTIONS[option])

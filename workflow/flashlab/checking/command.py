@@ -49,8 +49,8 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
     """The kernel's file, by its NAME or path, and whose problem it solves; ImplementationError."""
     if name.endswith(".py") or os.sep in name:
         path = Path(name).absolute()
-        if not path.is_file():
-            raise ImplementationError(f"there is no file {name}")
+        if path.suffix != ".py" or not path.is_file():
+            raise ImplementationError(f"there is no Python file {name}")
         return path, LADDER if _STEP.search(path.read_bytes()) else ATTENTION
     known = [implementations_of(ATTENTION), implementations_of(LADDER)]
     for benchmark, implementations in zip((ATTENTION, LADDER), known, strict=True):
