@@ -379,7 +379,8 @@ def test_invented_data_that_were_rendered_agree_and_cannot_have_been_measured(
     files: Files, verify: Verified, rebuilt: Rebuilt, tmp_path: Path
 ) -> None:
     invented = with_manifest({**files, "records.jsonl.gz": packed(measured(spread=0))})
-    status, said = verify(rebuilt(invented, tmp_path))
+    status, said = verify(made := rebuilt(invented, tmp_path))
     assert status == 1 and "file, byte for byte; but no measurement gives its data" in said
     for words in ("data: no measurement gives these records", "samples in the record are equal"):
         assert words in said
+    assert verify(saved(str, made))[0] == 1

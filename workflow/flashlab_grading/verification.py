@@ -293,10 +293,10 @@ def verified(pdf: Path) -> tuple[int, list[str]]:
     except OSError as error:
         lines[-1] = f"the rebuilt report cannot be kept: {kept}: {error.strerror}"
     lines.append(f"the author's own, not verified: {escaped(', '.join(own))}")
-    doubt = "; but no measurement gives its data" if faults else ""
-    lines.append(f"verdict: {escaped(verdict)}{doubt}")
+    doubt = f"; {'and' if status == DIFFER else 'but'} no measurement gives its data"
+    lines.append(f"verdict: {escaped(verdict)}{doubt * bool(faults)}")
     lines.append("Only the report and its own data are compared: invented data agree, too.")
-    return (status or DIFFER if faults else status), lines
+    return (DIFFER if faults else status), lines
 
 
 def verify(pdf: Path | None, order_file: Path | None) -> int:
