@@ -12,27 +12,26 @@ from flashlab.analysis.verdict_changes import compare_verdicts
 from flashlab.files import write_json
 from flashlab.plan.plan_files import RECORDS
 
-COLUMNS = "experiment,compared,variant,metric,subject,reference,value,ratio,low,high,verdict"
+COLUMNS = "experiment,compared,variant,metric,subject,reference,value,reference_value,verdict,d"
 
 
-def row(implementation: str, verdict: str, value: int | str = 128) -> str:
-    about = f"seq_len,{IMPLEMENTATIONS},causal=false,forward_time,{implementation},Pytorch"
-    return f"{about},{value},2.0,,,{verdict}"
+def row(name: str, verdict: str, value: int | str = 128, over: int | str = "", d: int = 64) -> str:
+    about = f"seq_len,{IMPLEMENTATIONS},causal=false,forward_time,{name},Pytorch"
+    return f"{about},{value},{over or value},{verdict},{d}"
 
 
-def report(results: Path, *rows: str, record: str = "record.json", made: float = 0) -> list[str]:
+def report(results: Path, *rows: str, made: float, record: str = "record.json") -> list[str]:
     """What is told when these are the comparisons of one record, made so long after 1970."""
     path = results / record
     path.touch()
-    if made:
-        os.utime(path, (made, made))
+    os.utime(path, (made, made))
     write_json(results / RECORDS, {"experiments": {"seq_len": [{"path": str(path)}]}})
     (results / COMPARISONS).write_text("\n".join([COLUMNS, *rows, ""]))
     return compare_verdicts(results)
 
 
 def test_a_verdict_that_changed_is_told_once(tmp_path: Path) -> None:
-    """Alone or pooled; a comparison that is new or gone is no changed verdict."""
+    """Alone or pooled; a ratio that is new or gone, or of another size, is no changed verdict."""
     flex, pooled = row("Flex", "below"), row("Flash2", "below", "")
     report(tmp_path, row("Flash2", "above"), flex, pooled, made=1)
     open_ = row("Flash2", "inconclusive")
@@ -44,7 +43,8 @@ def test_a_verdict_that_changed_is_told_once(tmp_path: Path) -> None:
     assert report(tmp_path, open_, flex, row("Flash2", "equal", ""), made=1)[1:] == [
         "seq_len causal=false forward_time pooled: Flash2 / Pytorch: below is now equal"
     ]
-    assert report(tmp_path, row("Flash4", "below"), made=1) == []
+    other, wider = row("Flash2", "above", over=64), row("Flash2", "below", over=64, d=128)
+    assert report(tmp_path, other, made=1) == report(tmp_path, wider, made=1) == []
 
 
 @pytest.mark.parametrize(

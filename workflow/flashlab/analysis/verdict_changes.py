@@ -23,23 +23,29 @@ MOST_LISTED = 20
 """Most changed verdicts that are listed; comparisons.csv has them all."""
 
 
+ESTIMATED = ("ratio", "low", "high", "verdict", "pairs", "samples", "doubts")
+"""What comparisons.csv says of a ratio; the other columns say which ratio it is, with its sizes."""
+
+
 def _about(row: Mapping[str, str]) -> str:
     """A comparison in words: ``seq_len causal=false forward_time at 128: Flash2 / Pytorch``."""
-    at = f"at {row['value']}" if row["value"] else "pooled"
+    value, before = row["value"], row["reference_value"]
+    at = f"at {value}{f' over {before}' * (before != value)}" if value else "pooled"
     whose = [row["experiment"] or "all", row["variant"], row["metric"], at]
     subject, reference = row["subject"], row["reference"]
-    is_one = subject == reference
-    sides = f"{subject}, {row['compared']}" if is_one else f"{subject} / {reference}"
+    sides = f"{subject}, {row['compared']}" if subject == reference else f"{subject} / {reference}"
     return f"{' '.join(filter(None, whose))}: {sides}"
 
 
-def verdicts_of(table: Path) -> dict[str, str]:
-    """The verdicts of comparisons.csv by the words of their comparisons.
+def _verdicts_of(table: Path) -> dict[str, tuple[str, str]]:
+    """The words and the verdict of each ratio of comparisons.csv, by all that says which it is.
 
     Without frames, which would take a reader of a few verdicts longer to load.
     """
     with table.open(encoding="utf-8", newline="") as file:
-        return {_about(row): row["verdict"] for row in csv.DictReader(file)}
+        rows = [*csv.DictReader(file)]
+    of = [" ".join(row[column] for column in row if column not in ESTIMATED) for row in rows]
+    return {ratio: (_about(row), row["verdict"]) for ratio, row in zip(of, rows, strict=True)}
 
 
 def _records(results: Path) -> dict[str, int]:
@@ -73,13 +79,13 @@ def compare_verdicts(results: Path) -> list[str]:
     changed, or if there was no report before.
     """
     kept = results / KEPT
-    records, verdicts = _records(results), verdicts_of(results / COMPARISONS)
+    records, verdicts = _records(results), _verdicts_of(results / COMPARISONS)
     try:
         before = read_json(kept)
         changed = [
-            f"{about}: {before['verdicts'][about]} is now {verdict}"
-            for about, verdict in verdicts.items()
-            if before["verdicts"].get(about, verdict) != verdict
+            f"{about}: {before['verdicts'][ratio][1]} is now {verdict}"
+            for ratio, (about, verdict) in verdicts.items()
+            if before["verdicts"].get(ratio, (about, verdict))[1] != verdict
         ]
         known, reported = dict(before["records"]), kept.stat().st_mtime_ns
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
