@@ -18,6 +18,7 @@ from flashlab.runs import Run
 
 _SCHEMA = read_json(SCHEMAS / "record.schema.json")["properties"]["record"]["properties"]
 STATUSES: list[str] = _SCHEMA["status"]["enum"]
+WARNINGS: list[str] = _SCHEMA["warnings"]["items"]["properties"]["code"]["enum"]
 
 COUNTED = {
     "cuda": {
@@ -30,7 +31,6 @@ COUNTED = {
     },
 }
 """The counters of a pass where nothing else is stated, by kind of device."""
-
 
 DECLARED = ("stores_scores", "tuned_on", "packed_of")
 """What a plan says of an implementation as its kernel's file declares it, if there is one."""

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from planted.records import STATUSES
+from planted.records import STATUSES, WARNINGS
 
 from flashlab.labels import LABELS, LANGUAGES, messages
 
@@ -43,7 +43,7 @@ def test_every_label_of_the_report_is_asked_for(root: Path) -> None:
         assert asked or fixed.search(key), key
 
 
-def test_every_status_has_its_words_in_figures_and_in_the_report() -> None:
-    assert {f"status.{each}" for each in STATUSES} <= messages("en", "report").keys()
-    for language in LANGUAGES:
-        assert set(STATUSES) - {"ok"} <= messages(language, "figures").keys()
+def test_every_status_and_warning_has_its_words_in_figures_and_in_the_report() -> None:
+    warnings = {f"warning.{each}" for each in (*WARNINGS, "implausible", "processes_differ")}
+    assert {f"status.{each}" for each in STATUSES} | warnings <= messages("en", "report").keys()
+    assert {*STATUSES} - {"ok"} <= messages("en", "figures").keys()

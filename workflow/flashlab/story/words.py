@@ -15,6 +15,7 @@ from typing import Any
 
 import jinja2
 
+from flashlab.labels import message
 from flashlab.numbers import FILTERS
 from flashlab.story.observation import Facts, Observation
 from flashlab.telling.compiled import bytecode_cache
@@ -154,6 +155,7 @@ def _teller(story: str, language: str) -> Callable[[str, Facts], str]:
         **FILTERS,
         "say": lambda part: say(part["says"], part) if part else "",
         "listed": partial(_listed, LISTS[language]),
+        "label": lambda code, kind: message(language, "report", f"{kind}.{code}"),
         "count": lambda number: _counted(COUNTS[language], number),
         "verb": lambda of, one, many: one if _is_one(of) else many,
     }
