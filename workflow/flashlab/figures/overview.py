@@ -142,10 +142,10 @@ def draw_speeds(
         kept: Style = {"s": 25 if is_total else 16, "linewidth": 0.8, "clip_on": False}
         faces = [color if each else "white" for each in is_decided]
         marks = axes.scatter(table.x, places, marker=marker, c=faces, ec=color, zorder=3, **kept)
-        texts = [f"{times((row.x, row.low, row.high))}×" for row in style.rows_of(table)]
+        texts = [*map(style.speed, style.rows_of(table))]
         titles = (f"{symbol} = {values[r]}: {t}" for r, t in zip(rows, texts, strict=True))
         style.title_points(marks, titles)
-        bold: Style = {"color": style.RATIO, "weight": "bold" if is_total else "normal"}
+        bold: Style = {"color": style.RATIO, "weight": "bold"}
         looks = [bold if each else {"color": style.GREY} for each in is_decided]
         style.write_column(axes, (number + 1) * NUMBER, head, zip(rows, texts, strict=True), *looks)
     found = ((values.index(at), text) for at, text in shares.items())

@@ -24,7 +24,7 @@ from flashlab.figures.overview import draw_speeds, draw_strips
 from flashlab.figures.rows import draw_bars, draw_dots
 from flashlab.figures.steps import Steps, draw_steps
 from flashlab.files import read_json, write_json
-from flashlab.numbers import measured, percent, times
+from flashlab.numbers import measured, percent
 from flashlab.plan.plan_files import LANGUAGES
 from flashlab.story.ladder import KERNEL, LIMIT, UNITS, Ladder, ladder_of
 
@@ -243,10 +243,7 @@ def _ratios(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> dict[int, str]:
         return {}
     (other,) = (name for name in names if name != sweep.data.baseline)
     speeds = sweep.speed(metric.name, other)
-    return {
-        int(row.Index): f"{times((row.x, row.low, row.high))}×{'?' * (row.verdict == 'undecided')}"
-        for row in style.rows_of(speeds)
-    }
+    return {int(row.Index): style.speed(row) for row in style.rows_of(speeds)}
 
 
 def _guides(sweep: Sweep, data: pd.DataFrame) -> list[dict[int, float]]:

@@ -42,7 +42,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from scipy.optimize import isotonic_regression
 
 from flashlab.files import open_atomically
-from flashlab.numbers import tick
+from flashlab.numbers import tick, times
 from flashlab.telling.glyphs import FONTS
 
 Style = dict[str, Any]
@@ -220,6 +220,11 @@ def handle(label: str, **style: Any) -> Line2D:
 def rows_of(frame: pd.DataFrame) -> list[Any]:
     """The rows of a frame, as named tuples."""
     return [*frame.itertuples()]
+
+
+def speed(row: Any) -> str:
+    """A speed of a row as the tables print it, with ``?`` where it is undecided."""
+    return f"{times((row.x, row.low, row.high))}×{'?' * (row.verdict == 'undecided')}"
 
 
 def spread(wanted: Sequence[float], extent: float) -> Any:
