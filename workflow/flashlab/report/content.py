@@ -225,7 +225,7 @@ class _Composer:
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
         panel = None if curve else benchmark.panels(quantity)[0]
         labels = curve.labels if curve else panel.quantity.labels or panel.labels if panel else {}
-        return {each: f"{begin(labels[each])}." for each in LANGUAGES}
+        return {"zh_TW": f"{begin(labels['zh_TW'])}。", "en": f"{begin(labels['en'])}."}
 
     def _shown(self, s: Sweep, quantity: str, caption: Text) -> Text:
         """What a figure shows: its caption, and the sentence on what it is of."""
