@@ -40,7 +40,7 @@ def fold(s: Sweep, name: str, first: int, last: int, work: float) -> Clause:
         says = "fold_falls"
     elif 1 / margins(2) <= x <= FLAT and not between:
         says = "fold_flat"
-    elif x < 1 and between:
+    elif least < 1 and between:
         says = "fold_open"
     elif most < work / margins(2):
         says = "fold_below"
