@@ -308,10 +308,11 @@ def cost(data: Dataset) -> Observation | None:
     slow, about = every[every.verdict == "slower"], {"base": data.baseline, "who": _who(data)}
     if every.empty or slow.empty:
         return None if every.empty else _concluded("cost", about, data.rows(every), "none")
+    masks = (slow.several.astype(bool) & (slow.variant == ON)).map({True: "with", False: "any"})
+    worst = slow.assign(mask=masks).sort_values("x")
     of = []
-    for _, row in slow.sort_values("x").head(MOST_NAMED).iterrows():
-        mask = "with" if row.several and row.variant == ON else "any"
-        where = clause("where", p=row.p, at=[int(row["at"])], mask=mask)
+    for _, row in worst.drop_duplicates(["name", "key", "p", "at", "mask"])[:MOST_NAMED].iterrows():
+        where = clause("where", p=row.p, at=[int(row["at"])], mask=row["mask"])
         of.append(clause("slow", name=row["name"], kind=row.key, where=where, x=float(row.x)))
     facts = {**about, "of": of, "count": len(slow), "settings": len(every)}
     return _concluded("cost", facts, data.rows(slow), "more" if len(slow) > len(of) else "some")
