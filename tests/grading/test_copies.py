@@ -112,7 +112,7 @@ def told(code: str, *others: str) -> dict[str, set[str]]:
 
 
 DAILY = {"four digits": pytest.mark.scheduled}  # 8 s; three digits take the same way
-FOUR = [f"s{place}" for place in (2, 3, 4, 5)]
+FOUR, TWO = [f"s{place}" for place in (2, 3, 4, 5)], ("eve", "eve1")
 SAME = told("fail copies.same", "s1")
 OF_FILES, FAR = told("fail copies.file", "s1"), {"eve": {"warn plausibility.class"}}
 ROUNDED, CLOCK = {"not_checked copies.rounded"}, {"not_checked copies.clock"}
@@ -132,7 +132,11 @@ CASES: dict[str, tuple[int, Eve, dict[str, set[str]], *tuple[Any, ...]]] = {
         {"eve": {f"fail copies.same {name}" for name in FOUR}}
         | {name: {"warn copies.part eve"} for name in FOUR},
     ),
-    "every 9th": (1, partial(files_of, (1,), slice(None, None, 9)), told("warn copies.part", "s1")),
+    "every 9th, and a copy": (
+        1, lambda own: 2 * files_of((1,), slice(None, None, 9), own),
+        {"s1": {f"warn copies.part {name}" for name in TWO}}
+        | {x: {f"fail copies.same {y}", "warn copies.part s1"} for x, y in (TWO, TWO[::-1])},
+    ),
     "one file": (1, partial(files_of, (1,), slice(1)), told("warn copies.file", "s1")),
     "samples": (1, with_samples, told("fail copies.samples", "s1"), Handed.add_records),
     # Also where four files are original; those of whom they are means are not accused.
@@ -167,11 +171,10 @@ def test_those_are_told_whom_it_concerns(case: str, sound: Any, tmp_path: Path) 
     for name, each in (handed | {f"eve{i or ''}": x for i, x in enumerate(eve(own))}).items():
         each.write(tmp_path / name)
     found: dict[str, set[str]] = {}
-    for line in graded(tmp_path).lines("fail", "warn", "not_checked"):
-        who = line.params.get("other") or line.params.get("others", "").replace("\0", ", ")
-        if line.check == "copies" or line.verdict == "warn":
-            said = f"{line.verdict} {line.code} {who}".rstrip()
-            found.setdefault(line.submission, set()).add(said)
+    for one in graded(tmp_path).lines("fail", "warn", "not_checked"):
+        who = one.params.get("other") or one.params.get("others", "").replace("\0", ", ")
+        if one.check == "copies" or one.verdict == "warn":
+            found.setdefault(one.submission, set()).add(f"{one.verdict} {one.code} {who}".rstrip())
     assert found == expected
 
 
@@ -184,10 +187,8 @@ def test_what_is_published_is_a_source(sound: Any, tmp_path: Path, monkeypatch: 
     slide = H200.with_name("published").joinpath("slide.json").read_text()
     sound.again(1).write(tmp_path / "ann").joinpath("mine.json").write_text(slide + "\n")
     lines = [x for x in graded(tmp_path, None, published).alarms() if x.check == "copies"]
-    of_slide = ("ann", "warn", "the course's slides")
-    assert {(x.submission, x.verdict, x.params["other"]) for x in lines} == {
-        ("eve", "fail", "data/h200 (lab5)"), of_slide
-    }  # fmt: skip
+    found = {(x.submission, x.verdict, x.params["other"]) for x in lines}
+    assert found == {("eve", "fail", "data/h200 (lab5)"), ("ann", "warn", "the course's slides")}
     tmp_path.joinpath("data").mkdir()
     tmp_path.joinpath("data", "mine").symlink_to(H200)
     monkeypatch.setattr(copies, "ROOT", tmp_path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -55,8 +55,8 @@ COARSE, TELLING = 2e-2, 12
 different samples of a pass that two records do not share by chance."""
 
 EQUAL_FILES, MOST = 3, 0.5
-"""Fewest files with equal times that are a copy, whatever they are declared as; and the share of a
-submission's files from which it fails. Of fewer, one of the two has copied: which is unknown."""
+"""Fewest files with equal times that are a copy, however declared; and the share of a submission's
+files, of one other or else of all, from which it fails. Of fewer, it is unknown who copied."""
 
 MEAN_WIDTH, MEAN_SHARE = 1e-6, 0.8
 """Relative deviation of a time from the mean of others', and the share of times that must be so."""
@@ -195,7 +195,7 @@ def _told_of(own: pd.DataFrame, others: pd.DataFrame) -> Iterator[Line]:
     both = once.merge(others.drop_duplicates(["owner", *run]), on=run, suffixes=suffixes)
     both["ratio"] = np.log(both["seconds"] / both["seconds_of"])
     both["step"] = both[["resolution", "resolution_of"]].max(axis=1)
-    matched = set[str]()
+    matched = set[tuple[str, str]]()
     for other, pair in both.groupby("owner_of"):
         ratios, steps = (pair[name].to_numpy() for name in ("ratio", "step"))
         likely = (a for a in _agreements(ratios, steps) if a[1] < CHANCE and len(pair) > 2)
@@ -207,17 +207,19 @@ def _told_of(own: pd.DataFrame, others: pd.DataFrame) -> Iterator[Line]:
             params |= {"count": str(int(inside.sum())), "total": str(len(pair))}
             params["chance"] = f"{-math.log10(max(chance, 1e-99)):.0f}"
             found[str(other)] = code, params
-            matched |= {*pair["file"][inside]}
+            matched |= {(str(other), file) for file in pair["file"][inside]}
     theirs = others.query(KEYED).drop_duplicates(["owner", "key"])
     equal = own.query(KEYED).merge(theirs, on="key", suffixes=suffixes)
     equal["is_many"] = equal.groupby("owner_of")["file"].transform("size").ge(EQUAL_FILES)
-    matched |= {*equal["file"][equal["is_many"]]}
-    is_copy = len(matched) >= MOST * own["file"].nunique()
-    for code, params in found.values():
-        code = code if is_copy else "part"
+    matched |= {(str(x.owner_of), str(x.file)) for x in equal[equal["is_many"]].itertuples()}
+    half, counts = MOST * own["file"].nunique(), Counter(other for other, _ in matched)
+    alone = {other for other, count in counts.items() if count >= half}
+    copied = (alone or {*counts}) if len({file for _, file in matched}) >= half else set()
+    for other, (code, params) in found.items():
+        code = code if other in copied else "part"
         yield Line("warn" if code in ("part", "likely") else "fail", f"copies.{code}", "", params)
     for each in equal[~equal["owner_of"].isin(found)].itertuples():
-        is_sure = each.is_sampled or (each.is_many and is_copy)
+        is_sure = each.is_sampled or (each.is_many and each.owner_of in copied)
         code, params = "samples" if each.is_sampled else "file", {"other": str(each.owner_of)}
         yield Line("fail" if is_sure else "warn", f"copies.{code}", str(each.file), params)
     if not matched and len(both):

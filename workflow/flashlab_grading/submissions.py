@@ -251,8 +251,7 @@ def check_alone(own: Submission) -> Submission:
     refuted = {line.file for line in found if line.verdict == "fail"}
     found += checks.check_samples(own.results)
     found += [] if step else check_own_copies(file.result for file in files)
-    sound = [file for file in files if file.result.name not in refuted]
-    found += checks.check_plausibility(sound, step)
+    found += checks.check_plausibility([f for f in files if f.result.name not in refuted], step)
     known = {file.result.name for file in files}
     doubted = [result for result in own.results if result.name not in known]
     own.add([*lines, *found, *checks.check_coverage(files, doubted)])
@@ -274,13 +273,12 @@ def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterat
 
 def grade_checked(checked: Iterable[Submission], published: pd.DataFrame) -> list[Submission]:
     """Compare submissions with one another, and with recorded datasets (`published_times`)."""
-    owns = {own.name: own for own in checked}
-    every = [own.times.assign(owner=name) for name, own in owns.items()]
-    times = pd.concat([published, *every], ignore_index=True)
+    owns = [*checked]
+    times = pd.concat([published, *(x.times.assign(owner=x.name) for x in owns)], ignore_index=True)
     outliers = [*checks.class_outliers(times[times["is_sound"]])]
-    for name, own in owns.items():
-        own.add([*(x for x in outliers if x.submission == name), *copies_of(times, name)])
-    return [*owns.values()]
+    for own in owns:
+        own.add([*(x for x in outliers if x.submission == own.name), *copies_of(times, own.name)])
+    return owns
 
 
 def grade(folder: str, names: Iterable[str], device: str | None) -> list[Submission]:
