@@ -43,7 +43,7 @@ def test_what_is_no_number_and_records_that_differ_are_told_on_page_one(brief: A
     """A run has its sign in its table; what should agree is counted."""
     assert not any("differ" in said(notice) for _, notice in brief.compose().notices)
     brief.change_runs({"torch": "9.9.9"}, first=2)
-    for status, sign in (("oom", "OOM"), ("implausible", "!")):
+    for status, sign in (("oom", "OOM"), ("implausible", "!"), ("error", "ERR")):
         brief.change_runs({"status": status, "message": "wrong"}, first=1)
         report = brief.compose()
         (table,) = parts(report, "experiment-seq_len", Table)

@@ -56,7 +56,7 @@ SIGNS = {"grows": "↗", "shrinks": "↘", "constant": "=", "peaks": "∧", "dip
 """How a lead changes along a sweep; nothing where that is open."""
 
 FAILED = {"oom": "OOM", "incorrect": "✗", IMPLAUSIBLE: "!", "unsupported": "–"}
-"""What stands in place of a value, by the status of its run; ``×`` for any other."""
+"""What stands in place of a value, by the status of its run; ``ERR`` for any other."""
 
 LEAD = Markup(" <span class='lead'>{}</span>")
 """A speed beside what it is of."""
@@ -98,7 +98,7 @@ def status_of(s: Sweep, name: str, value: int, variant: str = "") -> str:
     key = (variant or next(iter({*s.failed.index.unique("variant")}), ""), name, value)
     if key not in s.failed.index:
         return ""
-    return FAILED.get(str(s.failed.loc[[key]].status.iloc[0]), "×")
+    return FAILED.get(str(s.failed.loc[[key]].status.iloc[0]), "ERR")
 
 
 def value_cell(
@@ -396,7 +396,7 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
     columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
     groups = [("", 1), ("", 1), (head("operations"), 1), (head("total", "×"), 2)]
     groups += [(head("lead"), 1), (head("memory"), 1)]
-    signs = ("grows", "shrinks", "constant", "peaks", "dips", "odd", "incorrect", "oom")
+    signs = ("grows", "shrinks", "constant", "peaks", "dips", "odd", "incorrect", "oom", "error")
     sign = Markup("<span class='signs'>{}</span>")
     legend: list[Words] = [head(f"legend.{key}") for key in ("decided", "equal", "undecided")]
     legend += [*(sign.format(head(f"legend.{key}")) for key in signs), *own_legend(data, [name])]
