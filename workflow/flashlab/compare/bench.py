@@ -83,8 +83,7 @@ def find_ceiling(device: str, device_name: str, dtype: str) -> tuple[float | Non
         product = read_ceilings(read_json(file)).matrix.get(dtype)
         return product.rate / 1e12 if product else None, "of ceiling"
     known = find_device(device_name)
-    of = "float16" if dtype == "bfloat16" else dtype
-    peak = known.peak_tflops.get(of) if known else None
+    peak = known.peak_tflops.get("float16" if dtype == "bfloat16" else dtype) if known else None
     return peak, "of peak" if peak else "of ceiling"
 
 

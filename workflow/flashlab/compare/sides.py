@@ -73,6 +73,8 @@ def comparison_plan(plan: Plan) -> dict[str, Any]:
     sides = [find_side(name, benchmark, plan) for name in plan.config["compare"]]
     files = [f["path"] for side in sides for each in side["records"] for f in process_files(each)]
     files += filter(None, [side["ceilings"] for side in sides])
+    # What this call does not make, such as a revision's records here, is no rule's output.
+    files = [f if f in plan.orders or f == plan.ceilings else os.path.abspath(f) for f in files]
     return {"sides": sides, "languages": plan.config["languages"], "files": files}
 
 
