@@ -115,8 +115,7 @@ def machines(c: Compared) -> Table:
         )
         quotient = f"×{times(rate['other'] / rate['one'])}"
         rows.append([_says(c, key, dtype=rate["what"]), *values, quotient])
-    falls = any(any(rate["sustained"]) for rate in c.about["ceilings"])
-    legend = [_says(c, "ceilings.note")] if falls else []
+    legend = [_says(c, "ceilings.note")] * any(any(r["sustained"]) for r in c.about["ceilings"])
     heads: list[Words] = [_says(c, "column.field"), *c.names, ""]
     return Table(heads, [*map(Row, rows)], text=3, legend=legend, kind="facts")
 
