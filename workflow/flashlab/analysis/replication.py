@@ -226,11 +226,6 @@ def _t_quantiles(freedom: float) -> Floats:
     return np.asarray(scipy.special.stdtrit(freedom, levels), dtype=np.float64)
 
 
-def _geometric_mean(*medians: Floats) -> Floats:
-    mean: Floats = np.exp(sum(map(np.log, medians)) / len(medians))
-    return mean
-
-
 def combine_with_spread(processes: Sequence[Estimate], spread: Spread | None) -> Estimate:
     """One estimate of several processes of a run, from the spread between processes.
 
@@ -255,7 +250,7 @@ def _quantiles(processes: Sequence[Estimate], spread: Spread) -> Floats:
     error = spread.deviation / math.sqrt(len(processes))
     farthest = math.log(LARGEST_FACTOR)
     between = np.exp(np.clip(_t_quantiles(spread.freedom) * error, -farthest, farthest) + centre)
-    within = function_estimate(_geometric_mean, processes).quantiles
+    within = function_estimate(lambda *of: np.exp(sum(np.log(of)) / len(of)), processes).quantiles
     clock = np.exp(centre) * (1 + max(process.tick for process in processes) * WITHIN_TICK)
     # With too few calls to tell anything, as of a program that is run once or twice, without them.
     return _widest([between, clock, *([] if within is None else [within])])

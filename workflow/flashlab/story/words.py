@@ -156,7 +156,7 @@ def _teller(story: str, language: str) -> Callable[[str, Facts], str]:
         "say": lambda part: say(part["says"], part) if part else "",
         "listed": partial(_listed, LISTS[language]),
         "label": lambda code, kind: message(language, "report", f"{kind}.{code}"),
-        "count": lambda number: _counted(COUNTS[language], number),
+        "count": lambda number: dict(enumerate(COUNTS[language])).get(number, f"{number:,}"),
         "verb": lambda of, one, many: one if _is_one(of) else many,
     }
     modules = [environment.get_template(file).module for file in files]
@@ -166,10 +166,6 @@ def _teller(story: str, language: str) -> Callable[[str, Facts], str]:
 def _listed(between: Mapping[str, str], items: Iterable[Any], last: str = "and") -> str:
     *rest, end = map(str, items)
     return f"{between['comma'].join(rest)}{between[last]}{end}" if rest else end
-
-
-def _counted(words: Sequence[str], number: int) -> str:
-    return words[number] if 0 <= number < len(words) else f"{number:,}"
 
 
 def _is_one(of: Any) -> bool:
