@@ -396,7 +396,8 @@ def front_table(data: Dataset, titles: Mapping[str, Text]) -> Table | None:
     columns = ["", "", "×", base, mark(data, name), f"× {base}", f"% {base}"]
     groups = [("", 1), ("", 1), (head("operations"), 1), (head("total", "×"), 2)]
     groups += [(head("lead"), 1), (head("memory"), 1)]
-    signs = ("grows", "shrinks", "constant", "peaks", "dips", "odd", "incorrect", "oom", "error")
+    signs = ["grows", "shrinks", "constant", "peaks", "dips", "odd"]
+    signs += [each for each in ("incorrect", "oom", "error") if each in {*data.failed.status}]
     sign = Markup("<span class='signs'>{}</span>")
     legend: list[Words] = [head(f"legend.{key}") for key in ("decided", "equal", "undecided")]
     legend += [*(sign.format(head(f"legend.{key}")) for key in signs), *own_legend(data, [name])]
@@ -460,8 +461,9 @@ def headline_table(data: Dataset) -> Table | None:
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])
     legend = [", ".join(f"{p.symbol} = {given[p.name]}" for p in stated if not p.is_variant)]
-    kind = f"headline {kind_of(summary)}"
-    return Table(["", *map(titled, shown)], rows, legend=legend, kind=kind)
+    return Table(
+        ["", *map(titled, shown)], rows, legend=legend, kind="headline " + kind_of(summary)
+    )
 
 
 # Which one to use
