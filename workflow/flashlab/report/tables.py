@@ -461,9 +461,8 @@ def headline_table(data: Dataset) -> Table | None:
     given = benchmark.all_parameters(summary.plan["runs"][0])
     stated = benchmark.stated([given])
     legend = [", ".join(f"{p.symbol} = {given[p.name]}" for p in stated if not p.is_variant)]
-    return Table(
-        ["", *map(titled, shown)], rows, legend=legend, kind="headline " + kind_of(summary)
-    )
+    kind = f"headline {kind_of(summary)}"
+    return Table(["", *map(titled, shown)], rows, legend=legend, kind=kind)
 
 
 # Which one to use
