@@ -162,8 +162,7 @@ def tidy(
     ends = sweep.data.intervals.reindex(keys)
     values = sweep.data.values.reindex(keys).to_numpy(dtype=float)
     rows = rows.assign(value=values, low=ends.low.to_numpy(), high=ends.high.to_numpy())
-    rows = rows.assign(variant=position, title=titles_of(rows, sweep.symbol))
-    return rows.reset_index(drop=True)
+    return rows.assign(variant=position, title=titles_of(rows, sweep.symbol)).reset_index(drop=True)
 
 
 # The figures of an experiment

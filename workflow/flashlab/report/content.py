@@ -331,8 +331,7 @@ class _Composer:
             yield Section("how", [Columns(parts)], says("section.how"), "", "begin")
         conclusion = self._in_each(lambda texts: texts.conclusion)
         if any(conclusion.values()):
-            title = says("section.conclusion")
-            yield Section("conclusion", [Prose(conclusion, "answer")], title)
+            yield Section("conclusion", [Prose(conclusion, "answer")], says("section.conclusion"))
 
     def _appendix(self) -> Iterator[Section]:
         data, records = self.data, self.records

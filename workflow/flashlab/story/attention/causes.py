@@ -292,8 +292,7 @@ def _apart(s: Sweep, name: str, best: int, worst: int) -> bool:
     """True if the intervals of two totals of an implementation exclude each other."""
     key = (s.name, s.variants[0], TOTAL, name)
     low = number(s.data.intervals.low, *[(*key, worst)])
-    high = number(s.data.intervals.high, *[(*key, best)])
-    return low > high
+    return low > number(s.data.intervals.high, *[(*key, best)])
 
 
 def small_heads(s: Sweep) -> Observation | None:
