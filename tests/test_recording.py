@@ -93,6 +93,5 @@ def test_what_a_dataset_has_is_left_out_and_doubts_come_first(monkeypatch: Any) 
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_part_that_was_not_recorded_is_told_by_the_status(status: int, monkeypatch: Any) -> None:
     DATA.joinpath("mine").mkdir(parents=True)
-    planned_then_done = Mock(side_effect=[0, 0, status, 0])
-    monkeypatch.setattr(freezing, "_freeze", planned_then_done)
+    monkeypatch.setattr(freezing, "_freeze", Mock(side_effect=[0, 0, status, 0]))
     assert freezing.main(["mine", "ladder", "training"]) == status

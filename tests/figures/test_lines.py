@@ -80,8 +80,7 @@ def test_a_run_without_a_result_is_a_cross_and_moves_neither_axis_nor_line() -> 
         assert crosses_of(figure)[:panels] == [1024] * panels
         lines = [line for line in lines_of(figure.axes, PYTORCH) if len(line.get_xdata()) > 2]
         assert [line.get_xdata().max() for line in lines] == [512] * panels
-    alone = crosses_of(drawn(sweep_of(LOST), "rate"))
-    assert sorted({x for x in alone if x >= 128}) == [*SIZES]
+    assert sorted({x for x in crosses_of(drawn(sweep_of(LOST), "rate")) if x >= 128}) == [*SIZES]
 
 
 @pytest.mark.parametrize("seed", range(5))

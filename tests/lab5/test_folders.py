@@ -153,8 +153,7 @@ def test_of_sizes_in_a_name_that_the_numbers_exclude_nothing_is_concluded(
 def test_every_run_of_a_grid_is_kept_and_out_of_memory_is_a_result(tmp_path: Path) -> None:
     """18 runs, of which a row says that two ran out of memory."""
     of_grid = grid(BASE, {"batch_size": (1, 2, 4), "seq_len": (1, 2, 4)})
-    files = named("all sizes", of_grid)
-    folder = write(tmp_path, documents(dict([*files.items()][:-2])))
+    folder = write(tmp_path, documents(dict([*named("all sizes", of_grid).items()][:-2])))
     write_rows(folder, [row_of("oom", *one.option, "Tesla T4") for one in of_grid[-2:]])
     entries, _ = import_plan(folder, KNOWN)
     out = runs_of([e for e in entries if e["status"] == "oom"])

@@ -49,8 +49,7 @@ def measured(points: Sequence[tuple[str, Shape]]) -> list[Measured]:
     for swept, shape in points:
         for who, rate in ((NAIVE, 3e12), (FLASH2, 2e13)):
             seconds = costs.forward_flops(shape) / rate * (1 + len(found) / 1000)
-            document = result_of(who, shape, seconds, 2.6 * seconds)
-            found.append(Measured(swept, who, shape, document))
+            found.append(Measured(swept, who, shape, result_of(who, shape, seconds, 2.6 * seconds)))
     return found
 
 

@@ -115,9 +115,9 @@ def read_within(folder: Path, path: str) -> bytes:
         return read_bounded(name, inner)
 
 
-def printable(text: str) -> str:
-    """`text` with visible escapes for what would steer a terminal or break the line."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def printable(text: str, keeps: Callable[[str], bool] = str.isprintable) -> str:
+    """`text` with visible escapes for all that is not kept, such as what steers a terminal."""
+    return "".join(c if keeps(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -299,7 +299,6 @@ def recorded(datasets: str = OURS) -> list[tuple[str, Path, str | None]]:
     return found
 
 
-@cache
 def published_times(datasets: str = OURS) -> pd.DataFrame:
     """The times of what is `recorded`, its `owner` the name that is reported."""
     found = defaultdict[str, list[Result]](list)

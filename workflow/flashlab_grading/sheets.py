@@ -24,6 +24,7 @@ from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError
 from flashlab.labels import message
 from flashlab.telling.glyphs import covered
+from flashlab.untrusted import printable
 from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, Submission
 from flashlab_grading.copies import published_times
 from flashlab_grading.submissions import check_apart, grade_checked, grade_order
@@ -40,11 +41,11 @@ text in a PDF."""
 
 def escaped(text: str, needs_glyph: bool = False) -> str:
     """`text` with visible escapes for everything that could mislead a reader or break a parser."""
-    return "".join(
-        c if c.isprintable() and c != "\\" and (not needs_glyph or ord(c) in covered())
-        else c.encode("unicode_escape").decode()
-        for c in text
-    )  # fmt: skip
+
+    def is_plain(c: str) -> bool:
+        return c.isprintable() and c != "\\" and (not needs_glyph or ord(c) in covered())
+
+    return printable(text, is_plain)
 
 
 def for_page(text: str) -> str:
