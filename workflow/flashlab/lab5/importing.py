@@ -43,7 +43,7 @@ def _ask(folder: Path, files: Sequence[File]) -> None:
         rows.writerow(map(printable, row) if there.exists() else row)
     head, *lines = text.getvalue().splitlines()
     asked = [head, *(line for line in lines if ",?" in line)] if there.exists() else []
-    todo = f"{there} needs these rows" if asked else f"fill in each ? of {there}"
+    todo = f"{there} needs these rows, filled in" if asked else f"fill in each ? of {there}"
     why = f"which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
     if unknown:
         why = f"{folder}: {why}, then make the same call again" + ":" * bool(asked)
