@@ -1,19 +1,22 @@
-"""The gate's reference, for packed tensors."""
+"""The gate's reference, for tensors as kernels take them."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from flashlab.benchmarks.attention.gate import reference
 
 
-def reference_passes(
-    qkv: torch.Tensor, grad: torch.Tensor, causal: bool, dtype: torch.dtype = torch.float64
-) -> tuple[torch.Tensor, torch.Tensor]:
+def separate_passes(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, causal: bool) -> list[Tensor]:
+    """Output and gradients of q (B, N, H, D), k and v (B, N, H_kv, D), as float64."""
+    B, kv_heads = q.shape[0], k.shape[2]
+    every = (x.detach().transpose(1, 2).unflatten(1, (kv_heads, -1)) for x in (q, k, v, grad))
+    found = reference([x.flatten(0, 1) for x in every], causal)
+    return [x.unflatten(0, (B, kv_heads)).flatten(1, 2).transpose(1, 2) for x in found]
+
+
+def reference_passes(qkv: Tensor, grad: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
     """Output (B, N, H, D) and gradient (B, N, 3, H, D) of standard attention, as float64."""
-    B, H = qkv.shape[0], qkv.shape[3]
-    every = (*qkv.detach().unbind(2), grad.detach())  # each (B, N, H, D)
-    heads = [x.transpose(1, 2).flatten(0, 1)[:, None] for x in every]
-    found = (x.unflatten(0, (B, H)).squeeze(2) for x in reference(heads, causal, dtype))
-    out, *gradients = (x.transpose(1, 2) for x in found)
+    out, *gradients = separate_passes(*qkv.unbind(2), grad, causal)
     return out, torch.stack(gradients, 2)

@@ -26,7 +26,7 @@ INTERPRETED = """
 import json, sys
 from pathlib import Path
 import torch
-from attention_reference import reference_passes
+from attention_reference import separate_passes
 from flashlab.benchmarks.attention.gate import relative_error
 from flashlab.measuring.kernel import load_kernel
 load_kernel(Path(sys.argv[1]))
@@ -39,11 +39,8 @@ for head_dim, seq_len, kv_heads, causal in json.loads(sys.argv[2]):
     lse = torch.full((1, 2, choices.padded(seq_len)), torch.nan)
     plain.forward(q, k, v, causal, out, lse)
     plain.backward(grad, q, k, v, out, lse, causal, False, dq, dk, dv)
-    packed = torch.stack([x.expand(-1, -1, 2, -1) for x in (q, k, v)], 2)
-    right, (rq, rk, rv) = (x.unbind(2) for x in reference_passes(packed, grad, causal))
-    rk, rv = (x.unflatten(2, (kv_heads, -1)).sum(3) for x in (rk, rv))
-    pairs = (out, torch.stack(right, 2)), (dq, rq), (dk, rk), (dv, rv)
-    errors.append([relative_error(*pair) for pair in pairs])
+    right = separate_passes(q, k, v, grad, causal)
+    errors.append(list(map(relative_error, (out, dq, dk, dv), right)))
 print(json.dumps(errors))
 """
 
