@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import os
 import pkgutil
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import pytest
 import yaml
 from faults import read_faults
 from generated import COMMAND, PAGES
+from planted.calls import python
 
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.cli import make_parser
@@ -89,10 +88,9 @@ RULES_IMPORT = ", ".join({*re.findall(r"^from (flashlab\S*) import", RULES, re.M
 )
 def test_a_call_loads_no_more_than_it_needs(module: str, large: str, most: int) -> None:
     """Most of the time of a short job."""
-    command = [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    loaded = subprocess.check_output(command, env=env, text=True).split()
-    assert {name.partition(".")[0] for name in loaded} & LARGE == {*large.split()}
+    said, errors = python(ROOT, "-c", f"import sys, {module}; print(*sys.modules)").communicate()
+    loaded = said.split()
+    assert {name.partition(".")[0] for name in loaded} & LARGE == {*large.split()}, errors
     assert len(loaded) <= most
 
 

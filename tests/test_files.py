@@ -55,7 +55,7 @@ def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(tmp_path: Path
     path = tmp_path / "r.json"
     path.write_text("old")
     with another_process(WRITING, str(path)) as writer:
-        assert writer.stdout and writer.stdout.readline() == b"writing\n"
+        assert writer.stdout and writer.stdout.readline() == "writing\n"
         os.kill(writer.pid, signal.SIGKILL)
     assert path.read_text() == "old"
     (link := tmp_path / "link.json").symlink_to(path)

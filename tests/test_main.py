@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import os
 import pkgutil
-import subprocess
-import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from subprocess import PIPE
 from typing import get_type_hints
 from unittest.mock import Mock
 
 import pytest
+from planted.calls import python
 
 from flashlab import cli
 from flashlab.analysis import stage
@@ -23,15 +18,6 @@ from flashlab.files import read_json
 from flashlab.sources import PACKAGE
 
 COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.nargs == "A...")
-Call = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def call(tmp_path: Path) -> Call:
-    """Has Python run these words in a folder of the test's own."""
-    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    begun = partial(subprocess.Popen, cwd=tmp_path, env=env, text=True, stdout=PIPE, stderr=PIPE)
-    return lambda *words: begun([sys.executable, *words])
 
 
 def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
@@ -56,16 +42,16 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_json_py_in_the_folder_is_none_of_pythons(call: Call, tmp_path: Path) -> None:
+def test_a_json_py_in_the_folder_is_none_of_pythons(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("1 / 0")
     (tmp_path / "Snakefile").touch()
     said = ("There is nothing to delete.\n", "")
-    assert call("-m", "flashlab", "clean").communicate() == said
+    assert python(tmp_path, "-m", "flashlab", "clean").communicate() == said
 
 
-def test_a_command_whose_reader_has_left_ends_quietly(call: Call, tmp_path: Path) -> None:
+def test_a_command_whose_reader_has_left_ends_quietly(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").touch()
-    clean = call("-m", "flashlab", "clean")
+    clean = python(tmp_path, "-m", "flashlab", "clean")
     assert clean.stdout and clean.stderr
     clean.stdout.close()  # as `head` does
     assert (clean.wait(), clean.stderr.read()) == (141, "")
@@ -74,17 +60,17 @@ def test_a_command_whose_reader_has_left_ends_quietly(call: Call, tmp_path: Path
 # The drop-in for the course's script
 
 
-def lab5(call: Call, arguments: str) -> tuple[int, str, str]:
+def lab5(folder: Path, arguments: str) -> tuple[int, str, str]:
     """Its status, output and errors at a tiny shape."""
     tiny = "--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32"
-    process = call(f"{PACKAGE.parents[1]}/lab5.py", *f"{tiny} {arguments}".split())
+    process = python(folder, f"{PACKAGE.parents[1]}/lab5.py", *f"{tiny} {arguments}".split())
     said, complained = process.communicate()
     return process.returncode, said, complained
 
 
-def test_a_result_has_the_scripts_keys_and_definitions(call: Call, tmp_path: Path) -> None:
+def test_a_result_has_the_scripts_keys_and_definitions(tmp_path: Path) -> None:
     """Of any implementation in kernels/."""
-    status, said, complained = lab5(call, "--impl SdpaMath --causal --repeats 3")
+    status, said, complained = lab5(tmp_path, "--impl SdpaMath --causal --repeats 3")
     assert (status, complained) == (0, "")
     result = read_json(tmp_path / "benchmark_result.json")
     flops = 4 * 32**2 * 32 / 2  # half of them, with the mask
@@ -107,15 +93,15 @@ def test_a_result_has_the_scripts_keys_and_definitions(call: Call, tmp_path: Pat
     ],
 )
 def test_a_wrong_call_is_one_message_and_no_file(
-    call: Call, tmp_path: Path, arguments: str, message: str
+    tmp_path: Path, arguments: str, message: str
 ) -> None:
-    status, _, complained = lab5(call, arguments)
+    status, _, complained = lab5(tmp_path, arguments)
     assert status == 2 and message in complained and "Traceback" not in complained
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_run_without_numbers_says_why_and_keeps_its_record(call: Call, tmp_path: Path) -> None:
-    status, _, complained = lab5(call, "--impl SdpaCudnn --output o.json")
+def test_a_run_without_numbers_says_why_and_keeps_its_record(tmp_path: Path) -> None:
+    status, _, complained = lab5(tmp_path, "--impl SdpaCudnn --output o.json")
     assert status == 1 and "unsupported: No " in complained and complained.count("\n") == 1
     record = read_json(tmp_path / "o.json")
     assert record["forward"]["time(s)"] is None

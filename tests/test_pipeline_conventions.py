@@ -6,13 +6,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from planted.calls import python
 from planted.project import ROOT, Project
 
 SNAKEMAKE_BRINGS_NONE_OF = """
@@ -54,12 +52,11 @@ def test_the_workflow_is_read_with_snakemake_alone_and_a_stage_names_the_missing
     path = customized(tmp_path, clone, without)
     done = clone.snakemake("--dry-run", config=(), PYTHONPATH=path)
     assert done.returncode == 0 and "Job stats" in done.stdout, done.stdout
-    command = ["measure", "--order", "{}", "--output", "record.json"]
-    where: Any = {"cwd": clone.folder, "env": {**os.environ, "PYTHONPATH": path}, "text": True}
-    program = [sys.executable, "-m", "flashlab", *command]
-    stage = subprocess.run(program, stderr=subprocess.PIPE, check=False, **where)
+    command = ("-m", "flashlab", "measure", "--order", "{}", "--output", "record.json")
+    stage = python(clone.folder, *command, PYTHONPATH=path)
+    _, said = stage.communicate()
     assert stage.returncode == 1 and not clone.folder.joinpath("record.json").exists()
-    assert stage.stderr == (
+    assert said == (
         "error: the Python package torch is not installed; set up with ./run, or run "
         "python -m pip install -r envs/cpu/requirements.txt\n"
     )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from planted.calls import python
 from planted.project import ROOT, Project
 
 
@@ -40,12 +37,10 @@ def test_through_run_a_mistake_is_our_message_alone(tmp_path: Path, text: bytes,
     own = tmp_path / "own.yaml"
     own.write_bytes(text)
     call = ("--logger=flashlab", "-n", "--configfile", str(own))
-    into: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    into["env"] = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    program = [sys.executable, "-m", "flashlab.terminal", *call]
-    done = subprocess.run(program, cwd=ROOT, check=False, **into)
-    assert done.returncode == 1 and "Traceback" not in done.stdout
-    assert done.stdout.startswith(said.format(own)) and done.stdout.count("error: ") == 1
+    done = python(ROOT, "-m", "flashlab.terminal", *call)
+    told = "".join(done.communicate())
+    assert done.returncode == 1 and "Traceback" not in told
+    assert told.startswith(said.format(own)) and told.count("error: ") == 1
 
 
 def test_the_folder_may_have_spaces_quotes_and_chinese_in_its_name(

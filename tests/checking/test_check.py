@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from measuring.conftest import HEAD
+from planted.calls import python
 from waiting import wait_until
 
 from flashlab.benchmarks.model import Benchmark
@@ -183,18 +182,11 @@ def test_a_kernel_that_cannot_be_imported_is_said_once(
     ("number", "returncode"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_an_interrupted_check_is_quiet_and_leaves_no_process(
-    tmp_path: Path, root: Path, number: int, returncode: int
+    tmp_path: Path, number: int, returncode: int
 ) -> None:
     (tmp_path / "mine.py").write_text(KERNEL)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flashlab", "check", "mine.py", *shapes(16)],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(root / "workflow")},
-        stderr=subprocess.PIPE,
-        text=True,
-        # A process that was started in the background would hand on that it ignores Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    words = ("-m", "flashlab", "check", "mine.py", *shapes(16))
+    process = python(tmp_path, *words, TMPDIR=str(tmp_path))
     written = tmp_path / "mine.py.pid"
     wait_until(lambda: written.exists() and written.read_text() != "", "the start of a check")
     worker = psutil.Process(int(written.read_text()))

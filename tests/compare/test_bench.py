@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from contextlib import nullcontext
@@ -15,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from compare.recordings import git
+from planted.calls import python
 from waiting import PATIENCE, wait_until
 
 from flashlab.analysis.experiment import IMPLAUSIBLE
@@ -52,19 +51,10 @@ def attention(qkv, causal):
     return out * SCALE
 """
 SHAPE = "B1,N64,H2,D16,causal"
+BENCH = ("-m", "flashlab", "bench", "--shape", SHAPE)
 
 
-def start(root: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`python -m flashlab bench` with these arguments, running."""
-    own = {"PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
-    told: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    # A process started in the background would pass on that it ignores Ctrl-C.
-    told["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    command = [sys.executable, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE]
-    return subprocess.Popen(command, cwd=folder, env={**os.environ, **own}, **told)
-
-
-def test_a_revision_is_measured_with_what_it_imported_then(root: Path, tmp_path: Path) -> None:
+def test_a_revision_is_measured_with_what_it_imported_then(tmp_path: Path) -> None:
     """A kernel, itself when what it imports was far slower, and a wrong one, which has no time."""
     folder, kernels = tmp_path, tmp_path / "kernels"
     pace = kernels / "lib" / "pace.py"
@@ -78,7 +68,7 @@ def test_a_revision_is_measured_with_what_it_imported_then(root: Path, tmp_path:
     (kernels / "wrong.py").write_text(f"SCALE = 2.0\n{KERNEL}")
     targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
-    ended = start(root, folder, *targets, *order)
+    ended = python(folder, *BENCH, *targets, *order, CALLS=str(folder / "calls"))
     printed, _ = ended.communicate()
     lines = [line.split() for line in (folder / "calls").read_text().splitlines()]
     # Four processes of each, and one of the kernel that is wrong; its own file never changed.
@@ -178,11 +168,11 @@ def attention(qkv, causal):
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL", None])
-def test_a_kernel_that_hangs_ends(root: Path, tmp_path: Path, name: str | None) -> None:
+def test_a_kernel_that_hangs_ends(tmp_path: Path, name: str | None) -> None:
     """At its limit, or with its bench."""
     hangs = tmp_path / "pid"
     (tmp_path / "mine.py").write_text(HANGS)
-    with start(root, tmp_path, "mine.py", "--timeout", "60" if name else "2") as ended:
+    with python(tmp_path, *BENCH, "mine.py", "--timeout", "60" if name else "2") as ended:
         wait_until(hangs.exists, "the kernel's call")
         measuring = psutil.Process(int(hangs.read_text()))
         if name:

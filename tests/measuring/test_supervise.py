@@ -173,12 +173,12 @@ with claimed("cpu"):
 
 def test_processes_that_claim_the_cpu_exclude_each_other_until_one_is_killed() -> None:
     with another_process(CLAIM) as first:
-        assert first.stdout and first.stdout.readline() == b"claimed\n"
+        assert first.stdout and first.stdout.readline() == "claimed\n"
         with another_process(CLAIM) as second:
             assert second.stdout
             assert select.select([second.stdout], [], [], 1.0)[0] == [] and second.poll() is None
             first.kill()
-            assert second.stdout.readline() == b"claimed\n"
+            assert second.stdout.readline() == "claimed\n"
             second.kill()
             begin = time.monotonic()
             with pytest.raises(ZeroDivisionError), claimed("cpu") as environment:
