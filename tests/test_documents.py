@@ -16,15 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 from faults import read_faults
-from generated import COMMAND, PAGES
+from generated import COMMAND, PAGES, ROOT
 from planted.calls import python
 
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.cli import make_parser
 from flashlab.config.model import CONFIGURATION, configuration_of, model_at
 from flashlab.version import __version__
-
-ROOT = Path(__file__).parents[1]
 
 
 def text(name: str) -> str:

@@ -54,7 +54,7 @@ def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(project: 
         f"{place} 結果 {{1}}.json": ("Flash2", s, result_of("Flash2", s, 1e-3 + place / 1e5, 2e-3))
         for place, s in enumerate(shapes)
     }
-    write_results(folder, runs, "")
+    write_results(folder, runs)
     table = folder / "runs.csv"
     told = table.read_text()
     table.unlink()

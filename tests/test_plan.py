@@ -294,7 +294,7 @@ def test_the_experiments_of_an_imported_folder_follow_from_its_files(config: Con
         for number, shape in enumerate(shapes)
         for who in ("Pytorch", "Flash2")
     }
-    write_results(Path("mine"), runs, "")
+    write_results(Path("mine"), runs)
     found = planned(config, **{"import": "mine"})
     assert [*found.experiments] == ["summary", "batch_size", "num_heads", "others-1"]
     assert len(found.records) == len(found.imports) == 12

@@ -18,13 +18,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from planted.project import TINY, Held, Project
+from planted.project import ROOT, TINY, Held, Project
 from programs import lacking, reason
 from waiting import wait_until
 
 from flashlab.plan.watching import has_ended
 
-ROOT = Path(__file__).parents[1]
 PLUGIN = "snakemake_executor_plugin_slurm"
 PLUGINS = ROOT / ".venv" / "slurm"
 PATIENCE = 300

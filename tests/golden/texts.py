@@ -35,6 +35,7 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.config import Layer, read_layer
 from flashlab.files import read_json, write_json
+from flashlab.labels import LANGUAGES
 from flashlab.plan.make import make
 from flashlab.plan.plan_files import CONFIG, RECORDS
 from flashlab.remarks import read_remarks
@@ -45,9 +46,6 @@ from flashlab.story.stage import observe
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 COMMAND = "PYTHONPATH=tests python -m golden.texts"
-LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
-"""The mark of a page's texts in a language."""
-
 VERDICTS = "verdicts"
 """In place of a language in the name of a golden file: it holds rows in none."""
 
@@ -103,7 +101,7 @@ class Golden:
             html = html_of(home, ceilings)
             with home.joinpath(COMPARISONS).open(encoding="utf-8", newline="") as table:
                 rows = "".join(map(verdict_of, csv.DictReader(table)))
-        return {**{each: read_text(html, each) for each in LANGUAGE_TAGS}, VERDICTS: rows}
+        return {**{each: read_text(html, each) for each in LANGUAGES}, VERDICTS: rows}
 
     def files(self) -> dict[Path, str]:
         """Its golden files, each with what it is to hold."""
@@ -192,7 +190,7 @@ def read_text(html: str, language: str) -> str:
     """A page's text in a language, a sentence or a table's row a line."""
     page = HTMLParser(namespace_html_elements=False).parse(html)
     found: list[str] = []
-    for line in "".join(_tokens(page, LANGUAGE_TAGS[language])).split("\n"):
+    for line in "".join(_tokens(page, language.replace("_", "-"))).split("\n"):
         line = " ".join(line.split()).strip(" |")
         if line.strip("# "):
             found += ["", line, ""] if line[0] == "#" else SENTENCE.split(line)

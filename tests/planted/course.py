@@ -42,12 +42,9 @@ def write_rows(folder: Path, rows: list[list[str]]) -> None:
         csv.writer(file).writerows([[*RUNS_CSV_COLUMNS], *rows])
 
 
-def write_results(
-    folder: Path, results: Mapping[str, tuple[str, Shape, Mapping[str, Any]]], device: str
-) -> None:
-    """An implementation, its shape and its result by file names, all declared of one device."""
+def write_results(folder: Path, results: Mapping[str, tuple[str, Shape, dict[str, Any]]]) -> None:
+    """An implementation, its shape and its result by file names, declared of no device."""
     folder.mkdir(parents=True)
     for name, (_, _, document) in results.items():
         folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
-    declared = results.items()
-    write_rows(folder, [row_of(name, who, shape, device) for name, (who, shape, _) in declared])
+    write_rows(folder, [row_of(n, who, shape, "") for n, (who, shape, _) in results.items()])
