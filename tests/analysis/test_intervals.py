@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.analysis import ratios
-from flashlab.analysis.estimates import PooledRatio, pooled_ratio
+from flashlab.analysis.estimates import pooled_ratio
 from flashlab.analysis.pairing import Processes
 from flashlab.analysis.ratios import Ratio
 from flashlab.analysis.replication import UNREPLICATED, Replicated, Spread, combine_processes
@@ -196,7 +196,7 @@ def test_a_process_that_a_load_slowed_is_left_out_where_most_agree(
 # Of a ratio over several settings together
 
 
-def over(ones: Runs, others: Runs, calls: Floats | None = None) -> PooledRatio:
+def over(ones: Runs, others: Runs, calls: Floats | None = None) -> Ratio:
     """The ratio of two sides; `calls` spread the calls of each process around its median."""
 
     def processes(medians: Sequence[float]) -> Processes:

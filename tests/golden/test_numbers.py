@@ -34,7 +34,8 @@ def printed(data: Dataset) -> tuple[set[str], set[str]]:
     ratios = data.speeds[["x", "low", "high"]].itertuples(index=False, name=None)
     shares = (times(one / other) for one, other in permutations(of_exact, 2))
     if data.ceilings:
-        rates = [rate for each in data.ceilings.matrix.values() for rate in each.bounds]
+        products = data.ceilings.matrix.values()
+        rates = [rate for of in products for rate in (of.rate, of.sustained_rate) if rate]
         found |= {measured(rate / unit) for rate in rates for unit in (1e9, 1e12)}
     return found, {"1.00", *map(times, ratios), *shares}
 

@@ -48,7 +48,7 @@ def test_naive_scores_move_several_times(count: Callable[[str, Shape], dict[str,
 def test_a_fused_kernel_moves_little(count: Callable[[str, Shape], dict[str, float]]) -> None:
     shape = Shape(1, 16384, 16, 2048, False)
     found = count("SdpaCudnn", shape)
-    least = sum(costs.compulsory_tensors(shape, "float16")["forward"])
+    least = sum(costs.compulsory_tensors(shape)["forward"])
     assert found["forward_kernels"] <= 2
     assert 0.9 * least < found["forward_dram_bytes"] < 2 * least
     assert found["forward_matrix_activity"] > 50

@@ -205,7 +205,7 @@ def test_a_pass_is_refuted_only_below_the_time_of_its_compulsory_bytes(
     """The L2 cache holds some of each tensor, and a clock's step may be missing of the time."""
     gpu = find_device(H100)
     assert gpu
-    tensors = costs.compulsory_tensors(SHORT, "float16")["backward"]
+    tensors = costs.compulsory_tensors(SHORT)["backward"]
     assert min(tensors[:8]) > gpu.l2_bytes
     least = sum(max(0, x - gpu.l2_bytes) for x in tensors) / (1.1e9 * gpu.bandwidth)
     seconds = {"forward": least, "backward": share * least, BOTH: 2 * least}

@@ -104,7 +104,7 @@ def bytes_moved(option: Option, name: str, l2_bytes: float) -> float:
     as well. As much of each as the L2 cache can hold is taken to stay there.
     """
     who, shape = option
-    tensors = list(costs.compulsory_tensors(shape, "float16")[name])
+    tensors = list(costs.compulsory_tensors(shape)[name])
     tensors += [costs.naive_scores(shape)] * SCORE_PASSES if who == NAIVE else []
     return sum(max(0.0, size - l2_bytes) for size in tensors)
 

@@ -57,11 +57,6 @@ class Ceiling:
     sustained: Estimate | None = None
 
     @property
-    def state(self) -> str:
-        """The clock state of `time`: ``initial`` beside a sustained one, else ``measured``."""
-        return "initial" if self.sustained else "measured"
-
-    @property
     def rate(self) -> float:
         """Work a second."""
         return self.work / self.time.median * 1e3
@@ -70,17 +65,6 @@ class Ceiling:
     def sustained_rate(self) -> float | None:
         """Work a second after the rate fell."""
         return self.work / self.sustained.median * 1e3 if self.sustained else None
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The least and the greatest rate of its states."""
-        return self.sustained_rate or self.rate, self.rate
-
-    @property
-    def rates(self) -> dict[str, float]:
-        """Work a second in each state."""
-        rates = {self.state: self.rate}
-        return rates if self.sustained_rate is None else {**rates, "sustained": self.sustained_rate}
 
 
 @dataclass(frozen=True)
@@ -153,8 +137,7 @@ def _ceiling(found: Mapping[str, Any], work: float, on_gpu: bool) -> Ceiling:
 
 @lru_cache  # each experiment's figures ask for all of them
 def _ceiling_of(samples: tuple[float, ...], work: float, on_gpu: bool) -> Ceiling:
-    falls = list(_falls(samples, on_gpu))
-    if falls:
+    if falls := list(_falls(samples, on_gpu)):
         return Ceiling(work, falls[-1][0], falls[0][1])
     return Ceiling(work, estimate_median(samples))
 

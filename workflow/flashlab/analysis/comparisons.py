@@ -173,7 +173,9 @@ class _Table:
             for switched, off, on in _switches(x):
                 about = {**common, "variant": variant_words(on)}
                 both = [(name, name, switched) for name in names]
-                if has_alternatives(x):
+                # Alternatives at one setting, which has a name and no size.
+                is_named = x.swept.nominal and x.swept.stands_for is None
+                if is_named and x.plan["sweep"] and len(x.values) == 1:
                     both += [(*two, ALTERNATIVES) for two in itertools.permutations(names, 2)]
                 for one, other, compared in both:
                     named = {**about, "compared": compared, "subject": one, "reference": other}
@@ -214,12 +216,6 @@ def _switches(x: Runs) -> Iterator[tuple[str, Variant, Variant]]:
             on = tuple((key, key == parameter.name or value) for key, value in off)
             if dict(off)[parameter.name] is False and on in x.variants:
                 yield parameter.name, off, on
-
-
-def has_alternatives(x: Runs) -> bool:
-    """True if its runs are alternatives at one setting, which has a name and no size."""
-    is_named = x.swept.nominal and x.swept.stands_for is None
-    return bool(x.plan["sweep"]) and is_named and len(x.values) == 1
 
 
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:

@@ -127,7 +127,7 @@ class Estimates:
                 estimates = [function_estimate(compute, of) for of in each]
                 yield key, Processes(estimates, bases[0][key].places)
 
-    def pooled(self, metric: Metric, pairs: Iterable[tuple[Key, Key]]) -> PooledRatio | None:
+    def pooled(self, metric: Metric, pairs: Iterable[tuple[Key, Key]]) -> Ratio | None:
         """The ratio of runs over others, pair by pair; without those that lack the metric."""
         known = self.processes(metric)
         both = [(known[one], known[other]) for one, other in pairs if {one, other} <= known.keys()]
@@ -135,10 +135,6 @@ class Estimates:
 
 
 # Several settings together
-
-
-class PooledRatio(Ratio):
-    """The geometric mean of a ratio over settings; `value` is how many of them there are."""
 
 
 def _half_width(error: float, freedom: float) -> float:
@@ -206,7 +202,7 @@ def _within_processes(ones: Sequence[Estimate], others: Sequence[Estimate]) -> f
 
 def pooled_ratio(
     numerators: Sequence[Processes], denominators: Sequence[Processes]
-) -> PooledRatio | None:
+) -> Ratio | None:
     """The geometric mean over settings of the ratio of two implementations, process by process.
 
     Its 95% interval is the widest of three: by Student's t over rounds, which has few degrees of
@@ -220,7 +216,8 @@ def pooled_ratio(
         denominators: those of the other one at the same settings.
 
     Returns:
-        None for fewer than `MIN_SETTINGS`, or where one was measured in a single process.
+        Its `value` is how many settings there are. None for fewer than `MIN_SETTINGS`, or where one
+        was measured in a single process.
     """
     pairs = [
         list(zip(one.estimates, other.estimates, strict=False))  # those of one number
@@ -234,4 +231,4 @@ def pooled_ratio(
     half = max(_between_processes(logs), _within_processes(ones, others))
     samples = min(estimate.count for estimate in (*ones, *others))
     ends = math.exp(centre - half), math.exp(centre + half)
-    return PooledRatio(len(logs), math.exp(centre), *ends, samples, pairs=min(map(len, logs)))
+    return Ratio(len(logs), math.exp(centre), *ends, samples, pairs=min(map(len, logs)))

@@ -218,13 +218,6 @@ def _told(found: object) -> str | None:
     return canonical(found) if found else None
 
 
-def _kernels_cell(record: Record, counted: Record | None) -> str | None:
-    """The kernels that were counted of a run (`flashlab.benchmarks.counters`)."""
-    if counted is None or not counted.details or not _tells_of(counted, record):
-        return None
-    return _told(kernels_cell(counted.details))
-
-
 def _run_row(
     process: Process, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
@@ -232,6 +225,7 @@ def _run_row(
     details, gate, commit = record.details or {}, record.gate or {}, environment.get("commit")
     digests = record.sources.get("implementation_digest"), source.get("digest")
     clocks, faults = details.get("clocks", {}), details.get("page_faults", {})
+    told = counted.details if counted and _tells_of(counted, record) else None
     return {
         **record.run.to_row(),
         **benchmark.all_parameters(record.run),
@@ -248,7 +242,7 @@ def _run_row(
         "ended": record.ended,
         "warnings": _told([*record.warnings, *process.implausible]),
         "gate": _told({key: gate[key] for key in GATED if key in gate}),
-        "kernels": _kernels_cell(record, counted),
+        "kernels": _told(kernels_cell(told or {})),
         # The largest share of looks at the GPU, over the passes, in which its power limit held it.
         "power_limited": max((each["at_power_limit"] for each in clocks.values()), default=None),
         "page_faults": _told(

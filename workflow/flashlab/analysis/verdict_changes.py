@@ -48,15 +48,11 @@ def _verdicts_of(table: Path) -> dict[str, tuple[str, str]]:
     return {ratio: (_about(row), row["verdict"]) for ratio, row in zip(of, rows, strict=True)}
 
 
-def _records(results: Path) -> dict[str, int]:
-    """The planned records by path, each with its modification time in ns."""
-    return {path.as_posix(): path.stat().st_mtime_ns for path in record_paths(results)}
-
-
 def _cause(before: Mapping[str, int], after: Mapping[str, int], reported: int) -> str:
     """The reason why the verdicts of two reports may differ; `reported` is the earlier one's time.
 
-    Times are in ns. An added or removed experiment may change the records without any measuring.
+    Times are in ns, those of records by path. An added or removed experiment may change the records
+    without any measuring.
     """
     if before == after:
         return "from the same records"
@@ -79,7 +75,8 @@ def compare_verdicts(results: Path) -> list[str]:
     changed, or if there was no report before.
     """
     kept = results / KEPT
-    records, verdicts = _records(results), _verdicts_of(results / COMPARISONS)
+    records = {path.as_posix(): path.stat().st_mtime_ns for path in record_paths(results)}
+    verdicts = _verdicts_of(results / COMPARISONS)
     try:
         before = read_json(kept)
         changed = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import itertools
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -212,9 +213,7 @@ class Implementations(dict[str, Implementation]):
         self.broken, self.folder = broken, folder
 
     def __missing__(self, name: str) -> Implementation:
-        close = difflib.get_close_matches(name, self, n=1)
-        meant = f" (did you mean {close[0]}?)" if close else ""
-        raise ImplementationError(describe_unknown(name, meant, self))
+        raise ImplementationError(describe_unknown(name, self))
 
 
 def _plain(name: str) -> str:
@@ -222,13 +221,15 @@ def _plain(name: str) -> str:
     return name.casefold().replace("_", "")
 
 
-def describe_unknown(name: str, meant: str, *known: Collection[str]) -> str:
+def describe_unknown(name: str, *known: Collection[str], meant: str | None = None) -> str:
     """The message that no known implementation has a name; `meant` is a hint at another one.
 
     The fault of the file that would define it, where there is one; otherwise every file's fault,
     then the names that there are.
     """
-    choices = []
+    choices, close = [], difflib.get_close_matches(name, itertools.chain(*known), n=1)
+    if meant is None:
+        meant = f" (did you mean {close[0]}?)" if close else ""
     for names in known:
         folder, broken = getattr(names, "folder", "kernels/"), getattr(names, "broken", {})
         if problem := broken.get(_plain(name)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import re
@@ -56,9 +55,7 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
     for benchmark, implementations in zip((ATTENTION, LADDER), known, strict=True):
         if name in implementations:
             return implementations[name].path, benchmark
-    close = difflib.get_close_matches(name, itertools.chain(*known), 1)
-    meant = f" (did you mean {close[0]}?)" if close else ""
-    raise ImplementationError(describe_unknown(name, meant, *known))
+    raise ImplementationError(describe_unknown(name, *known))
 
 
 @contextmanager

@@ -269,7 +269,7 @@ def problems_beside(
     used |= {(*at, SHARED, i): n for at, of in blocks.items() for i, n in enumerate(of[SHARED])}
     for path, name in used.items():
         if name not in known:
-            yield path, describe_unknown(name, nearest(name, known), known)
+            yield path, describe_unknown(name, known, meant=nearest(name, known))
     for path, block in blocks.items():
         for at, text in _experiment_problems(block, names[: int(path[1])]) if path[1:] else ():
             yield (*path, *at), text

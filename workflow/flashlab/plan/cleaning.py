@@ -38,11 +38,9 @@ def _files(path: Path) -> list[Path]:
 
 def _listing(parts: Mapping[str, Sequence[Path]]) -> list[str]:
     """A line for each part, with the disk space that its files take; what is gone takes none."""
-
-    def mib(paths: Sequence[Path]) -> float:
-        return sum(path.lstat().st_size for path in paths if os.path.lexists(path)) / 1024**2
-
-    return [f"{mib(paths):9.1f} MiB  {name}" for name, paths in parts.items()]
+    there = {name: filter(os.path.lexists, paths) for name, paths in parts.items()}
+    sizes = {name: sum(path.lstat().st_size for path in paths) for name, paths in there.items()}
+    return [f"{size / 1024**2:9.1f} MiB  {name}" for name, size in sizes.items()]
 
 
 def clean(yes: bool, records: bool) -> None:

@@ -14,9 +14,6 @@ MIB = 1024**2
 BACKWARD_FLOPS_RATIO = 2.5
 """Backward over forward: five matrix products of the same size against two (FlashAttention-2)."""
 
-ELEMENT_SIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
-"""Bytes of an element of each dtype."""
-
 GENERATOR_STATE = 512
 """Bytes that flash-attn allocates for the random generator's state, dropout or not."""
 
@@ -50,8 +47,8 @@ def elements(shape: Shape) -> tuple[int, int]:
     return rows * shape.emb_dim, rows * shape.kv_heads * shape.head_dim
 
 
-def compulsory_tensors(shape: Shape, dtype: str) -> dict[str, tuple[int, ...]]:
-    """Bytes of each tensor that any implementation of a pass must read or write, once.
+def compulsory_tensors(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """Bytes of each tensor that any implementation of a pass must read or write, once, in float16.
 
     Forward: q, k and v are read together, the output O is written. Backward: q, k and v and the
     output's gradient dO are read, the gradients of q, k and v are written. Backward needs neither
@@ -59,7 +56,7 @@ def compulsory_tensors(shape: Shape, dtype: str) -> dict[str, tuple[int, ...]]:
     also rowsum(P ∘ dP), which follows from q, k, v and dO; the naive implementation never uses O
     again.
     """
-    out, kv = (ELEMENT_SIZE[dtype] * count for count in elements(shape))
+    out, kv = (2 * count for count in elements(shape))
     inputs = out + 2 * kv
     return {"forward": (inputs, out), "backward": (inputs, out, inputs)}
 
@@ -82,12 +79,6 @@ def has_memory_model(shape: Shape) -> bool:
 
 def _are_allocated_exactly(sizes: Iterable[int]) -> bool:
     return all(size % ALLOCATION == 0 and (size <= MIB or size % SEGMENT == 0) for size in sizes)
-
-
-def _inputs_and_output(shape: Shape) -> tuple[int, int]:
-    """Bytes of q, k and v together, and of the output."""
-    out, kv = (2 * count for count in elements(shape))
-    return out + 2 * kv, out
 
 
 def _tensors(shape: Shape) -> tuple[int, ...]:
@@ -114,7 +105,7 @@ def flash2_memory_parts(shape: Shape) -> dict[str, int]:
     RTX 3070 and an H200. Where heads of q share those of k and v, the gradients of k and v are
     computed for every head of q, and then summed up.
     """
-    qkv, out = _inputs_and_output(shape)
+    qkv, out = compulsory_tensors(shape)["forward"]
     unsummed = 0 if shape.group == 1 else 2 * out
     log_sum_exp, accumulator, softmax_d = _flash2_statistics(shape)
     return {
@@ -150,7 +141,7 @@ def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
     to the byte where `naive_memory_is_exact`. Equal to results of an RTX 3070 and an H200. Where
     heads of q share those of k and v, these are repeated for every head of q.
     """
-    qkv, out = _inputs_and_output(shape)
+    qkv, out = compulsory_tensors(shape)["forward"]
     repeated = 0 if shape.group == 1 else 2 * out
     is_copied = shape.batch_size > 1 and shape.num_heads > 1  # else a reshape is a view
     return {

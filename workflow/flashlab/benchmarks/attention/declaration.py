@@ -82,10 +82,10 @@ def _work(name: str) -> Callable[[Parameters], float]:
     return lambda parameters: costs.flops(Shape.of(parameters))[name]
 
 
-def _per(quantity: Quantity, name: str, scale: float) -> Derived:
-    """The course's operations of a pass, in units of `scale`, over a quantity of it."""
+def _rate(name: str) -> Derived:
+    """The course's operations of a pass over its time, in TFLOP/s."""
     work = _work(name)
-    return Derived((f"{name}_{quantity.name}",), lambda run, value: work(run) / scale / value)
+    return Derived((f"{name}_time",), lambda run, value: work(run) / 1e9 / value)
 
 
 def memory_parts(
@@ -148,12 +148,12 @@ ATTENTION = Benchmark(
                 ("forward_time", "backward_time"), lambda _, forward, backward: forward + backward
             ),
         ),
-        *(_of_pass(name, RATE, "速率", "rate", derived=_per(TIME, name, 1e9)) for name in PASSES),
+        *(_of_pass(name, RATE, "速率", "rate", derived=_rate(name)) for name in PASSES),
         Metric(
             "forward_backward_rate",
             RATE,
             texts("整體速率", "overall rate"),
-            derived=_per(TIME, "forward_backward", 1e9),
+            derived=_rate("forward_backward"),
         ),
         Metric("peak_memory", MEMORY, texts("峰值記憶體", "peak memory")),
     ),
