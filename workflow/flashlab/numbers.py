@@ -117,8 +117,8 @@ def ratio(value: float) -> str:
 
 
 def _ends(ends: Sequence[float], between: str) -> str:
-    first, last = (_printed(e, 2) if max(ends) < NEAR_ONE else two(e) for e in ends)
-    return first if first == last else f"{first}{between}{last}"
+    told = (_printed(e, 2) if max(ends) < NEAR_ONE else two(e) for e in ends)
+    return between.join(dict.fromkeys(told))
 
 
 def span(ends: Sequence[float]) -> str:
@@ -159,8 +159,7 @@ def leads(ends: Sequence[float]) -> str:
 
 def span_of(numbers: Sequence[float]) -> str:
     """A range of times, rates or bytes, each to three digits; one number where both print alike."""
-    first, last = map(three, numbers)
-    return first if first == last else f"{first}–{last}"
+    return "–".join(dict.fromkeys(map(three, numbers)))
 
 
 def short(value: float) -> str:

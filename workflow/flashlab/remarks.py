@@ -57,11 +57,6 @@ class Picture:
     content: bytes
     media_type: str
 
-    def data_url(self, name: str) -> str:
-        """The picture as a ``data:`` address; `name` identifies it in messages about that."""
-        content = base64.b64encode(self.content).decode()
-        return f"data:{self.media_type};name={name};base64,{content}"
-
 
 @dataclass(frozen=True)
 class Remark:
@@ -289,9 +284,12 @@ def remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _show_image(token: Token, image: Picture, name: str, place: str) -> None:
-    """Set an image's content in place of its address, and an alternative text if it has none."""
-    address = unquote(str(token.attrs["src"]))
-    token.attrs["src"] = image.data_url(name)
+    """Set an image's content in place of its address, and an alternative text if it has none.
+
+    `name` identifies the content in messages about it.
+    """
+    address, content = unquote(str(token.attrs["src"])), base64.b64encode(image.content).decode()
+    token.attrs["src"] = f"data:{image.media_type};name={name};base64,{content}"
     if not token.content.strip():
         _logger.warning(
             "%s: the image %s has no alternative text, and its name is read out instead; "

@@ -228,11 +228,9 @@ class Sweep:
         found = self._of(IMPLEMENTATIONS, variant, metric, subject, reference or self.data.baseline)
         return found[found.index != POOLED]
 
-    def pooled(
-        self, metric: str, subject: str, reference: str = "", variant: str = ""
-    ) -> pd.DataFrame:
-        """The same over the sweep: one row, or none."""
-        found = self._of(IMPLEMENTATIONS, variant, metric, subject, reference or self.data.baseline)
+    def pooled(self, metric: str, subject: str) -> pd.DataFrame:
+        """The speed of one over the baseline, over the sweep: one row, or none."""
+        found = self._of(IMPLEMENTATIONS, "", metric, subject, self.data.baseline)
         return found[found.index == POOLED]
 
     def grown(self, metric: str, name: str, since: str = FIRST, variant: str = "") -> pd.DataFrame:

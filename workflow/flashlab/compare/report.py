@@ -18,7 +18,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.comparison import compare, to_json
 from flashlab.compare.sides import find_side
 from flashlab.files import json_text, open_atomically, read_json
-from flashlab.labels import LANGUAGES, message
+from flashlab.labels import LANGUAGES
 from flashlab.numbers import measured, tick, times, with_ends
 from flashlab.report import document
 from flashlab.report.document import Prose, Report, Row, Table, Text, Words, in_language
@@ -36,12 +36,7 @@ def _says(c: Compared, key: str, **params: object) -> Text:
     """A message in each language, with the sides' names and the margin filled in."""
     about = {"margin": f"{100 * c.about['margin']:g}%", "shared": c.about["shared"], **params}
     about |= {"one": c.names[0], "other": c.names[1]}
-    return {
-        each: message(each, "compare", key).format_map(
-            {name: in_language(of, each) for name, of in about.items()}
-        )
-        for each in LANGUAGES
-    }
+    return document.says(key, domain="compare", **about)
 
 
 # Tables

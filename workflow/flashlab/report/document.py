@@ -34,12 +34,14 @@ HALF_MM = 100
 """A figure that is narrower than this has another one, or the second language, beside it."""
 
 
-def says(key: str, benchmark: Benchmark | None = None, **values: object) -> Text:
+def says(
+    key: str, benchmark: Benchmark | None = None, domain: str = "report", **values: object
+) -> Text:
     """A label in each language; the benchmark's own, ``<benchmark>.<key>``, where it has one."""
     own = f"{benchmark.name}.{key}" if benchmark else key
-    found = own if own in messages(LANGUAGES[0], "report") else key
+    found = own if own in messages(LANGUAGES[0], domain) else key
     return {
-        language: message(language, "report", found).format_map(
+        language: message(language, domain, found).format_map(
             {name: in_language(value, language) for name, value in values.items()}
         )
         for language in LANGUAGES

@@ -48,10 +48,6 @@ def _time(times: Mapping[str, float], name: str, unit: float = 1.0) -> str:
     return three(times[name] / unit) if name in times else MISSING
 
 
-def _far(speed: Speed | None) -> str:
-    return "" if speed is None else ratio(speed.x) if speed.x < 10 else three(speed.x)
-
-
 def steps_table(d: Ladder) -> Table:
     """Each step's times by three clocks, and its speed over the step before and over the first."""
     places = d.places()
@@ -61,7 +57,8 @@ def steps_table(d: Ladder) -> Table:
         over = d.speed(name, d.names[0]) if name in d.names else None
         cells: list[Words] = [str(number), name, d.data.declared[name]["label"]]
         cells += [_time(d.values(KERNEL, at), name) for at in places]
-        cells += [speed_cell(d.gains.get(name)), _far(over)]
+        far = "" if over is None else ratio(over.x) if over.x < 10 else three(over.x)
+        cells += [speed_cell(d.gains.get(name)), far]
         cells += [_time(clocks[HOST], name), _time(clocks[PROCESS], name, 1e3)]
         rows.append(Row(cells, "marked" if name == d.best else ""))
     columns: list[Words] = ["", says("column.step"), says("column.idea")]

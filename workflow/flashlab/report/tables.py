@@ -44,6 +44,7 @@ from flashlab.story.attention.roles import (
     is_packed,
     leader,
 )
+from flashlab.story.speeds import Speed
 from flashlab.telling.glyphs import legible
 
 MOST_VALUES, MOST_OF_PASS = 6, 4
@@ -270,10 +271,7 @@ def _add_shared(s: Sweep, found: _Columns, values: Sequence[int]) -> None:
 
 
 def _inverse(row: Any) -> Any:
-    if row is None:
-        return None
-    turned = {"faster": "slower", "slower": "faster"}.get(row.verdict, row.verdict)
-    return pd.Series({"x": 1 / row.x, "low": 1 / row.high, "high": 1 / row.low, "verdict": turned})
+    return None if row is None else Speed(*row[[*Speed._fields]]).inverse
 
 
 def _add_rate(s: Sweep, found: _Columns, last: int) -> list[Words]:

@@ -16,7 +16,7 @@ import pandas as pd
 from flashlab.analysis.comparisons import pooled_alike
 from flashlab.analysis.experiment import DATASET, IMPLEMENTATIONS, chosen_metrics
 from flashlab.analysis.frames import WORDS
-from flashlab.analysis.ratios import inverse_of
+from flashlab.analysis.ratios import OPPOSITE, inverse_of
 from flashlab.analysis.replication import UNREPLICATED
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -200,8 +200,7 @@ class Compared:
 def as_speeds(rows: pd.DataFrame) -> pd.DataFrame:
     """Comparisons of times with their speeds beside: ``x`` with its interval, and the ``word``."""
     x, slowest, fastest = inverse_of(*(rows[e].astype(float) for e in ("ratio", "low", "high")))
-    opposite = {"above": SLOWER, "below": FASTER}
-    word = rows.verdict.map({**WORDS, **opposite})
+    word = rows.verdict.replace(OPPOSITE).map(WORDS)
     return rows.assign(x=x, slowest=slowest, fastest=fastest, word=word)
 
 

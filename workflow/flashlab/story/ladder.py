@@ -196,19 +196,16 @@ def stem(label: Mapping[str, str]) -> tuple[str, str]:
     return zh, en.lower().replace("tensor cores", "Tensor Cores")
 
 
-def _ideas(d: Ladder) -> dict[tuple[str, str], float]:
-    """What each idea gains where it is shown to gain; steps that differ in a detail are one."""
-    found: dict[tuple[str, str], float] = {}
+def _most(d: Ladder) -> tuple[dict[tuple[str, str], float], dict[str, list[str]]]:
+    """The three ideas that gain most, the largest first; and their words in the steps' order.
+
+    An idea is shown to gain; steps that differ in a detail are one.
+    """
+    ideas: dict[tuple[str, str], float] = {}
     for name, speed in d.gains.items():
         if speed.verdict == FASTER:
             idea = stem(d.data.declared[name]["label"])
-            found[idea] = found.get(idea, 1.0) * speed.x
-    return found
-
-
-def _most(d: Ladder) -> tuple[dict[tuple[str, str], float], dict[str, list[str]]]:
-    """The three ideas that gain most, the largest first; and their words in the steps' order."""
-    ideas = _ideas(d)
+            ideas[idea] = ideas.get(idea, 1.0) * speed.x
     most = sorted(ideas, key=lambda idea: -ideas[idea])[:3]
     return {idea: ideas[idea] for idea in most}, _said(idea for idea in ideas if idea in most)
 
@@ -488,5 +485,4 @@ def story(data: Dataset) -> Iterator[Observation]:
     if data.device in data.benchmark.simulated:
         yield simulated(data)
     elif (d := ladder_of(data)) is not None:
-        told: Iterable[Observation | None] = (kind(d) for kind in KINDS)
-        yield from (each for each in told if each is not None)
+        yield from filter(None, (kind(d) for kind in KINDS))

@@ -94,10 +94,9 @@ def _told(kind: str, folds: list[Clause], others: int) -> str:
     return "both" if others == 1 and alike and kind == "growth" else "many"
 
 
-def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.DataFrame] | None:
+def lead_clause(s: Sweep, name: str) -> tuple[Clause, pd.DataFrame] | None:
     """The speed of an implementation over the baseline along the sweep, and its rows."""
-    base = s.data.baseline
-    every = s.speed(TOTAL, name, base, variant)
+    base, every = s.data.baseline, s.speed(TOTAL, name)
     speeds = roles.even(every)
     if speeds.empty:
         return None
@@ -112,7 +111,7 @@ def lead_clause(s: Sweep, name: str, variant: str = "") -> tuple[Clause, pd.Data
     if {*by} == {"equal"}:
         return clause("lead_equal", **facts), speeds
     if not {*by} & {*roles.DECIDED}:
-        pooled, over_all = s.pooled(TOTAL, name, base, variant), None
+        pooled, over_all = s.pooled(TOTAL, name), None
         if (verdict := word(pooled, POOLED, "verdict")) in roles.DECIDED:
             x, speeds = number(pooled, POOLED, "x"), pd.concat([speeds, pooled])
             over_all = clause("pooled", new=name, x=x, verdict=verdict)
