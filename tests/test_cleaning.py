@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from planted.calls import another_call
+from planted.course import write
 
 from flashlab.cli import main
 from flashlab.plan.call import HOLDER, CallError
@@ -29,9 +30,7 @@ CHEAP = {
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for path in map(Path, WRITTEN | MEASURED | CHEAP):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * 1024**2)
+    write(tmp_path, dict.fromkeys(WRITTEN | MEASURED | CHEAP, b"x" * 1024**2))
 
 
 def there() -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from exact_memory import exact_peak_memory
+from planted.course import write
 from planted.records import STATUSES, counters_of, record_of, written
 
 from flashlab.files import sha256_of
@@ -253,9 +254,7 @@ def test_a_strangers_dataset_names_no_file_of_the_readers_and_is_read_within_bou
 
 def test_a_pack_unpacks_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
-    path = data / "mine" / "ladder" / "records" / "r.json"
-    path.parent.mkdir(parents=True)
-    path.write_text("讀\n", encoding="utf-8")
+    write(data / "mine", {"ladder/records/r.json": "讀\n"})
     packed = pack(data, "mine")
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path / "clone")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.course import write
 from planted.records import record_of
 
 from flashlab import machine
@@ -128,11 +129,7 @@ SHOWN = ("# a comment\n", "STORES_SCORES = True\n", 'TUNED_ON = ("NVIDIA H200",)
 @pytest.fixture
 def kernels(tmp_path: Path) -> Path:
     """A folder of kernels, of which one imports others' files and compiles a CUDA source."""
-    for name, text in FILES.items():
-        path = tmp_path / "kernels" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path / "kernels"
+    return write(tmp_path / "kernels", FILES)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 from pdf import squeezed, text_of
+from planted.course import write
 from planted.project import LINKED, Project
 
 from flashlab import machine
@@ -28,10 +29,7 @@ def test_grades_are_made_of_any_names_afresh_at_each_call(project: Project, tmp_
         project.folder.joinpath(name).unlink()
     folder = tmp_path / "{class}"
     for name in (WILD, MARKUP):
-        own = folder / name
-        own.mkdir(parents=True)
-        own.joinpath("{record}.json").write_text("{}")
-        own.joinpath("a\nb.json").write_text("[")
+        write(folder / name, {"{record}.json": "{}", "a\nb.json": "["})
     folder.joinpath("{loose}\n.json").write_text("{}")
     order = ("--config", f"submissions={folder}")
     project.make("report/grades.pdf", *order)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pandas as pd
 import pytest
-from planted.course import RUNS_CSV_COLUMNS, row_of, write_rows
+from planted.course import RUNS_CSV_COLUMNS, row_of, write, write_rows
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.shape import Shape
@@ -125,9 +125,7 @@ class Handed:
             self.add_record(name, make(2 * i), make(2 * i + 1))
 
     def write(self, folder: Path) -> Path:
-        for path, document in ((folder / name, self.documents[name]) for name in self.documents):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(document), encoding="utf-8")
+        write(folder, self.documents)
         if self.rows is not None:
             write_rows(folder, [*self.rows.values()])
         return folder

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from planted.course import row_of, write_rows
-from planted.folders import KNOWN, Measured, grid, lab, of_heads, runs_of, six_digits, write
+from planted.course import row_of, write, write_rows
+from planted.folders import KNOWN, Measured, grid, lab, of_heads, runs_of, six_digits
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from planted.course import memory_of, result_of
-from planted.folders import KNOWN, lab, runs_of, write
+from planted.course import memory_of, result_of, write
+from planted.folders import KNOWN, lab, runs_of
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5 import words

@@ -37,6 +37,16 @@ def row_of(file: str, implementation: str, shape: Shape, device: str) -> list[st
     return [file, implementation, *map(str, sizes), str(shape.causal).lower(), device]
 
 
+def write(folder: Path, files: Mapping[str, Any]) -> Path:
+    """Bytes, texts, or documents as JSON, in a folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str | bytes) else json.dumps(content)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return folder
+
+
 def write_rows(folder: Path, rows: list[list[str]]) -> None:
     with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([[*RUNS_CSV_COLUMNS], *rows])
@@ -44,7 +54,5 @@ def write_rows(folder: Path, rows: list[list[str]]) -> None:
 
 def write_results(folder: Path, results: Mapping[str, tuple[str, Shape, dict[str, Any]]]) -> None:
     """An implementation, its shape and its result by file names, declared of no device."""
-    folder.mkdir(parents=True)
-    for name, (_, _, document) in results.items():
-        folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
+    write(folder, {name: document for name, (_, _, document) in results.items()})
     write_rows(folder, [row_of(n, who, shape, "") for n, (who, shape, _) in results.items()])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from planted.course import result_of
@@ -71,16 +69,6 @@ def of_heads(base: Shape, counts: Sequence[int]) -> list[Measured]:
     d = base.head_dim
     shapes = (replace(base, num_heads=count, emb_dim=count * d) for count in counts)
     return measured([("num_heads", shape) for shape in shapes])
-
-
-def write(folder: Path, files: Mapping[str, Any]) -> Path:
-    """Bytes, texts, or documents as JSON, in a folder."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = content if isinstance(content, str | bytes) else json.dumps(content)
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return folder
 
 
 def six_digits(document: Mapping[str, Any]) -> dict[str, Any]:

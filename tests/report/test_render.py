@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pdf import is_cut_off, text_of
+from planted.course import write
 from planted.project import SHORT_TEMPLATE
 
 from flashlab.analysis.experiment import DERIVED, TABLES
@@ -137,10 +138,7 @@ def test_an_error_leaves_the_report_before_it(brief: Any, monkeypatch: Any, caps
     ],
 )
 def test_files_outside_the_project_stay_closed(tmp_path: Path, address: str, why: Any) -> None:
-    folder = tmp_path / "a project"
-    folder.mkdir()
-    for path in (folder / "in.css", tmp_path / "outside.css"):
-        path.write_text("p {}")
+    folder = write(tmp_path / "a project", {"in.css": "p {}", "../outside.css": "p {}"})
     folder.joinpath("link.css").symlink_to(tmp_path / "outside.css")
     url = address if ":" in address else f"{folder.as_uri()}/{address}"
     with pytest.raises(ValueError, match=why) if why else nullcontext():
