@@ -143,14 +143,13 @@ def _without_loads(kind: Sequence[Sequence[float]], slower: int) -> list[Sequenc
 
 @dataclass(frozen=True)
 class _Judged:
-    """The spread that a run's interval uses: the pooled one, or its own if that `is_greater`.
+    """The spread that a run's interval uses: the pooled one, or its own if that is greater.
 
-    `of_others` is that of all other runs.
+    It is greater than that `of_others`, of all other runs, which only then is given.
     """
 
     spread: Spread | None
     of_others: Spread | None = None
-    is_greater: bool = False
 
 
 def _judge(logs: Sequence[Floats], unreplicated: Spread | None) -> list[_Judged]:
@@ -190,14 +189,14 @@ def _judge(logs: Sequence[Floats], unreplicated: Spread | None) -> list[_Judged]
         odd = found
     pooled = _pooled([own[i] for i in own if i not in odd]) if is_known else unreplicated
     return [
-        _Judged(own[i], others[i], True) if chances.get(i, 1.0) < GREATER_LEVEL else _Judged(pooled)
+        _Judged(own[i], others[i]) if chances.get(i, 1.0) < GREATER_LEVEL else _Judged(pooled)
         for i in range(len(logs))
     ]
 
 
 def scatters_more(logs: Sequence[Floats]) -> list[bool]:
     """Of each run of a kind, if its processes scatter more than those of all others (`_judge`)."""
-    return [judged.is_greater and judged.of_others is not None for judged in _judge(logs, None)]
+    return [judged.of_others is not None for judged in _judge(logs, None)]
 
 
 def _own_spread(medians: Floats) -> Spread:
@@ -271,7 +270,7 @@ def _combine(processes: Sequence[Estimate], judged: _Judged) -> Estimate:
     the spread of other runs, and of more than two that are in no groups as far as Student's t says.
     """
     combined = combine_with_spread(processes, judged.spread)
-    if judged.of_others is None or not judged.is_greater:
+    if judged.of_others is None:
         return combined
     parts = [_quantiles([process], judged.of_others) for process in processes]
     if len(processes) > 2 and agreeing([process.median for process in processes]) is None:

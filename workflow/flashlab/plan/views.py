@@ -142,9 +142,7 @@ def style_numbers(names: Iterable[str]) -> dict[str, int]:
 def _declared(one: Implementation) -> dict[str, Any]:
     """What stages know of an implementation: its step or twin, and what groups it."""
     step = {} if one.idea is None else {"previous": one.previous, "idea": one.idea}
-    return {
-        **(step if one.packed_of is None else {"packed_of": one.packed_of}),
-        **({"takes": dict(one.takes)} if one.takes else {}),
-        **({"stores_scores": True} if one.stores_scores else {}),
-        **({"tuned_on": list(one.tuned_on)} if one.tuned_on else {}),
-    }
+    own = step if one.packed_of is None else {"packed_of": one.packed_of}
+    groups = {"takes": {**one.takes}, "stores_scores": one.stores_scores}
+    groups |= {"tuned_on": [*one.tuned_on]}
+    return {**own, **{key: value for key, value in groups.items() if value}}
