@@ -108,6 +108,13 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     "no noise": (lambda own: own.add_records(lambda i: [1] * 21), "fail plausibility.identical"),
     "one noise": (lambda own: own.add_records(lambda i: noise(1)), "fail plausibility.one_noise"),
     # Honest but odd, or what cannot be checked: noted, and not accused.
+    "runs out of memory": (
+        lambda own: own.documents.update(
+            (own.file(text), {"error": "CUDA out of memory"})
+            for text in ("pytorch-b64", "pytorch-b8")
+        ),
+        "not_checked coverage.doubted",
+    ),
     "a record in bfloat16": (record(dtype="bfloat16"), "not_checked identity.no_model"),
     "rounded memory": (rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"),
     "times to six decimals": (rewritten(lambda x: round(x, 6), TIME), "pass arithmetic.rounded"),

@@ -175,7 +175,8 @@ def test_equal_numbers_are_one_measurement_and_flash1_is_left_out(tmp_path: Path
     flash1 = {"bs16_flash1.json": STUDENTS[1].document}
     entries, notices = import_plan(write(tmp_path, documents(FILES) | again | flash1), KNOWN)
     remarks = [(r["file"], r["code"]) for entry in entries for r in entry["remarks"]]
-    doubles = [code for _, code in remarks if code == "form.double"]
+    told = [r["params"]["other"] for entry in entries for r in entry["remarks"] if "copy" in str(r)]
+    doubles = [other for other in told if other in again]
     assert len(entries) == len(doubles) == len(STUDENTS)
     assert ("bs16_flash1.json", "form.unknown_kernel") in remarks
     assert any("bs16_flash1.json: It is of Flash1" in notice for notice in notices)
@@ -186,3 +187,15 @@ def test_results_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:
     files = documents(FILES) | {"a.json": record.to_json()}
     with pytest.raises(FolderError, match=r"a\.json is float32 on cpu.*is float16 on cuda"):
         import_plan(write(tmp_path, files), KNOWN)
+
+
+def test_results_of_two_gpus_are_refused_unless_the_user_says_which_it_is(tmp_path: Path) -> None:
+    folder = write(tmp_path, documents(FILES))
+    of = [*FILES.items()][:3]
+    rows = [row_of(name, *one.option, "Tesla T4") for name, one in of]
+    write_rows(folder, [[*rows[0][:-1], "T4"], *rows[1:]])  # by two of its names
+    assert {entry["device_name"] for entry in import_plan(folder, KNOWN)[0]} == {"Tesla T4"}
+    write_rows(folder, [[*rows[0][:-1], "NVIDIA GeForce RTX 3070"], *rows[1:]])
+    with pytest.raises(FolderError, match=rf"{of[0][0]} is RTX 3070.*is T4"):
+        import_plan(folder, KNOWN)
+    assert {entry["device_name"] for entry in import_plan(folder, KNOWN, "H200")[0]} == {"H200"}

@@ -37,7 +37,7 @@ not passed, so it outweighs a pass."""
 
 @dataclass
 class Submission:
-    """One subfolder or archive: its results, its device, the lines on it, and its times.
+    """One subfolder or archive: its results, its device, the lines on it, its times, what failed.
 
     Of its `times` (`copies.times_of`), those `is_sound` whose run is known and that no check of its
     own speaks against.
@@ -48,6 +48,7 @@ class Submission:
     device: str | None = None
     lines: list[Line] = field(default_factory=list)
     times: pd.DataFrame = field(default_factory=pd.DataFrame)
+    failed: Sequence[Result] = ()
 
     def add(self, lines: Iterable[Line]) -> None:
         """Add lines on this submission, in the order of files and checks."""
@@ -181,8 +182,9 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
     for result, (who, shape) in points:
         times = [result.seconds[name] for name in PASSES]
         is_long = max(times) >= least and min(times) >= STEPS * step
-        if is_long and not low <= times[1] / times[0] <= high:
-            texts = f"{low:g} – {high:g}", f"{times[1] / times[0]:.3g}"
+        ratio = float(f"{times[1] / times[0]:.3g}")  # as it is shown
+        if is_long and not low <= ratio <= high:
+            texts = f"{low:g} – {high:g}", f"{ratio:g}"
             found[result.name] = Line("warn", "plausibility.ratio", result.name, {}, *texts)
         for name in SIZES if result.name not in found else ():  # else it proves nothing of others
             others = who, name, Shape.of({**shape.parameters, name: 0})

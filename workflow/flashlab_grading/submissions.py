@@ -130,10 +130,9 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
         lines.append(Line("pass", "form.shipped", params={"count": str(ours)}))
     if not own and not found.refused:
         lines.append(Line("fail", "form.nothing"))
-    for result in own:
-        code = "pass" if result.status == "ok" else "not_measured"
-        lines.append(Line("pass", f"form.{code}", result.name, {"status": result.status}))
-    measured = [result for result in own if result.status == "ok"]
+    measured, failed = ([r for r in own if (r.status == "ok") is is_ok] for is_ok in (True, False))
+    lines += [Line("pass", "form.pass", r.name) for r in measured]
+    lines += [Line("pass", "form.not_measured", r.name, {"status": r.status}) for r in failed]
     named = sorted({str(r.said["device"]) for r in measured if "device" in r.said})
     for other in named:
         if device is not None and kind_of_device(other) != kind_of_device(device):
@@ -145,7 +144,7 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
         first = once.setdefault(f"{r.said}{r.numbers}", r)
         if first is not r:  # such as of a folder and its copy
             lines.append(Line("pass", "form.double", r.name, {"other": first.name}))
-    submission = Submission(name, [*once.values()], device)
+    submission = Submission(name, [*once.values()], device, failed=failed)
     submission.add(lines)
     return submission
 
@@ -253,7 +252,7 @@ def check_alone(own: Submission) -> Submission:
     found += [] if step else check_own_copies(file.result for file in files)
     found += checks.check_plausibility([f for f in files if f.result.name not in refuted], step)
     known = {file.result.name for file in files}
-    doubted = [result for result in own.results if result.name not in known]
+    doubted = [r for r in (*own.results, *own.failed) if r.name not in known]
     own.add([*lines, *found, *checks.check_coverage(files, doubted)])
     against = {x.file for x in found if x.verdict == "fail" or x.check == "plausibility"}
     own.times = times.assign(is_sound=times["is_sound"] & ~times["file"].isin(against))

@@ -121,6 +121,8 @@ def test_nothing_on_time_rests_on_an_odd_run(two: Dataset) -> None:
     assert answer and answer.facts["x"][1] < 9
     (notice,) = (o for o in observations(data) if o.place == "notice")
     assert (notice.name, notice.facts["rest"]["says"]) == ("odd", "odd_left")
+    said = [o.variant if o else None for o in map(overall.cost, (two, odd(two, 1024)))]
+    assert said == ["none", None], "nothing is said of all where one is left out"
 
 
 def test_one_experiment_where_time_decides_nothing_has_an_answer(two: Dataset) -> None:

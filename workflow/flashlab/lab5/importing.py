@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.devices import find_device
 from flashlab.files import canonical
 from flashlab.lab5 import results, words
 from flashlab.lab5.assigning import File, Option, assign, check_arithmetic, read_numbers, stated
@@ -63,12 +64,13 @@ def _runs_of(
         # Such as in a folder and in a copy of it.
         first = once.setdefault((file.options[0], file.result.numbers), file)
         if first is not file:
-            first.remarks.append(("form.double", {"other": first.result.name}))
+            first.remarks.append(("form.double", {"other": file.result.name}))
     for result in failed:
         if not (option := stated(result.told)):
             raise FolderError(
                 f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell "
                 f"what it is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
+                f", in a row whose file is {result.name}"
             )
         once[option, result.name] = File(result, [], options=[option])
     chosen = list[tuple[Run, str, File]]()
@@ -114,12 +116,13 @@ def import_plan(
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         seen = f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else ""
         raise FolderError(f"{folder}: there is no result of the course's script in it{seen}")
+    named = {f.result.said["device"]: name for _, name, f in chosen if "device" in f.result.said}
+    cards = {card.name if (card := find_device(own)) else own: x for own, x in named.items()}
     kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
-    if len(kinds) > 1:
-        each = listed(sorted(f"{file} is {kind}" for kind, file in kinds.items()))
-        raise FolderError(f"{folder}: results of several kinds: {each}; import each by itself")
-    named = {f.result.said["device"] for *_, f in chosen if "device" in f.result.said}
-    of_all = named.pop() if len(named) == 1 else None
+    for several in (kinds, {} if device else cards):
+        if len(several) > 1:
+            each = listed(sorted(f"{file} is {kind}" for kind, file in several.items()))
+            raise FolderError(f"{folder}: results of several kinds: {each}; import each by itself")
     nth, notices = Counter[tuple[Run, str]](), defaultdict[str, list[str]](list)
     entries = list[dict[str, Any]]()
     for run, name, file in chosen:
@@ -137,7 +140,7 @@ def import_plan(
             "folder": str(folder),
             **{"file": name, "path": result.path, "sha256": result.sha256},
             **{"status": result.status, "is_record": result.run is not None, "metrics": metrics},
-            "device_name": device or result.said.get("device", of_all),
+            "device_name": device or next(iter(named), None),
             "remarks": [{"file": of, "code": code, "params": params} for of, code, params in told],
         }
         nth[run, str(protocol["name"])] += 1

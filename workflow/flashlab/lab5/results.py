@@ -489,7 +489,7 @@ def read_folder(folder: Path, found: Folder | None = None) -> Folder:
             found.refused[name] = UnsoundFileError("form.not_a_result")
         elif name is None:
             missing = UnsoundFileError("form.row_missing", line=str(line), value=file[:200])
-            found.refused[table] = missing
+            found.refused[f"{table}/{line}"] = missing
     return found
 
 

@@ -115,11 +115,10 @@ def _logged(log: str) -> list[str]:
 def _outcome(*paths: str) -> tuple[str, str, Mapping[str, Measurement]]:
     """Status, first line of the message and values: of several processes', the first not ok."""
     try:
-        for record in map(read_record, map(Path, paths)):
-            if record.status != "ok":
-                break
+        records = [*map(read_record, map(Path, paths))]
     except RecordError:
         return UNMEASURED
+    record = next((each for each in records if each.status != "ok"), records[-1])
     lines = _legible(record.message or "") or [""]
     return record.status, cut(lines[0].strip(), LONGEST_LINE), record.metrics
 
@@ -360,7 +359,8 @@ class Call:
         statuses = Counter(status for status, _, _ in bad.values())
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
         lines = [f"{total}: {len(runs) - len(bad)} ok, {len(bad)} not ({counts})."]
-        told, steps, width = "The report shows them as what they are.", {}, max(map(len, statuses))
+        rest = ", or by their other processes" * (processes > len(runs))
+        steps, width = {}, max(map(len, statuses))
         bad = bad if self.plan.dataset == make.LOCAL else {}
         lines += [f"  {s}  {bad[r][0]:<{width}}  {bad[r][1]}" for r, s in aligned(bad).items()]
         # Out of memory and unsupported are properties of the run.
@@ -373,7 +373,7 @@ class Call:
                 steps.setdefault(f"look into {name}", f"./run check {name}{at}")
                 again[name if len(faulty) > 3 else "-".join([name, *run.words]).lower()] = None
             steps["measure again"] = f"{self.command} --again {' '.join(again)}"
-        return [*lines, told, *_next_steps(steps), ""]
+        return [*lines, f"The report shows them as what they are{rest}.", *_next_steps(steps), ""]
 
     def _shown(self, pdf: str) -> list[str]:
         """The report's path, its dataset, its changed verdicts, and the next commands."""
