@@ -292,7 +292,9 @@ def test_each_process_is_a_line_and_a_run_is_ok_if_all_of_its_processes_are(lab:
         lines += lab.measure(run, "error" if run == RUNS[2] else "ok", process=1)
     assert lines[1] == "Measuring 8 processes of 4 runs on the CPU in float32."
     assert " Pytorch B16 N128  H32 E2048 full process 2 " in lines[6]
-    assert "4 runs in 8 processes: 3 ok, 1 not (1 error)." in lab.ends()
+    lines = lab.ends()
+    assert "4 runs in 8 processes: 3 ok, 1 not (1 error)." in lines
+    assert "The report shows them as what they are, or by their other processes." in lines
 
 
 NOTHING = "Nothing to be done (all requested files are present and up to date)."
