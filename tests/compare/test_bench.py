@@ -197,7 +197,7 @@ def test_a_file_saved_while_it_is_measured_is_refused(tmp_path: Path, monkeypatc
 
 MISTAKES = {
     "Flsh2": "did you mean Flash2",
-    "no/such.py": "there is no file no/such.py",
+    "no/such.py": "there is no Python file no/such.py",
     "HEAD:no_such.py": "there is no file no_such.py at HEAD",
     "no-such:flash2.py": "git: Not a valid object name no-such",
     "Flash2 --shape N0": "the form is",

@@ -169,7 +169,7 @@ def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
     view = experiment_document("attention", ("Pytorch", "Flash2"))
     view["runs"] = [run.to_json() for run in RUNS]
     of_all = {"seq_len": view, "summary": {**view, "name": "summary", "sweep": None}}
-    lab.plan(**{EXPERIMENTS: of_all, TITLES: {"seq_len": {"en": "Sequence length"}}})
+    lab.plan(3, **{EXPERIMENTS: of_all, TITLES: {"seq_len": {"en": "Sequence length"}}})
     lab.call(measure=4)
     said, fast = list[list[str]](), {"forward": (0.0005,) * 12, "backward": (0.00125,) * 12}
     for run in RUNS:
@@ -224,7 +224,7 @@ def test_each_run_that_is_not_ok_is_named_with_its_first_line_and_what_to_do(lab
 The report shows them as what they are.
   their logs:        results/local/logs/measure/
   look into Flash2:  ./run check Flash2 --shape B16,N1024,H32,E2048,full --dtype float32
-  measure again:     ./run report --again flash2-b16-n1024-h32-e2048-full"""
+  measure again:     the same call with --again flash2-b16-n1024-h32-e2048-full"""
     )
     for run in RUNS:
         lab.record(run, "incorrect")
@@ -232,7 +232,7 @@ The report shows them as what they are.
     lab.said(NOTHING)
     lines = lab.ends()
     assert lines[1:3] == [UP_TO_DATE, "4 runs: 0 ok, 4 not (4 incorrect)."]
-    assert lines[-1].endswith("./run report --again Pytorch Flash2")
+    assert lines[-1].endswith("the same call with --again Pytorch Flash2")
 
 
 def test_a_failed_job_is_named_with_the_end_of_its_log_and_the_old_report(lab: Lab) -> None:

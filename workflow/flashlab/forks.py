@@ -116,6 +116,7 @@ def _run(connection: socket.socket, order: Mapping[str, Any]) -> None:
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])
+    os.register_at_fork(after_in_child=connection.close)  # a kernel's forks do not answer for it
     pkgutil.resolve_name(order["function"])(*order["arguments"], connection)
 
 

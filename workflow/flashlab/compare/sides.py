@@ -212,7 +212,7 @@ def find_targets(texts: Sequence[str], folder: str) -> dict[str, Implementation]
 def _implementation(text: str, folder: Path) -> Implementation:
     """One of them."""
     is_path = text.endswith(".py") or os.sep in text
-    if is_path and os.path.isfile(text):
+    if text.endswith(".py") and os.path.isfile(text):
         return implementations.read_kernel_file(Path(text).absolute())
     revision, _, path = text.partition(":")
     if revision and path.endswith(".py"):
@@ -222,5 +222,5 @@ def _implementation(text: str, folder: Path) -> Implementation:
         unpack_folder(revision, os.path.dirname(path), folder)
         return implementations.read_kernel_file(folder / os.path.basename(path))
     if is_path:
-        raise ImplementationError(f"there is no file {text}")
+        raise ImplementationError(f"there is no Python file {text}")
     return implementations.find_implementations()[text]

@@ -387,11 +387,9 @@ def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
         if colon and before in known:
             text = f"put a space after the colon of {before}"
     elif kind == "literal_error":  # pydantic lists the words as 'a', 'b' or 'c'
-        words = limits["expected"].replace("'", "").replace(" or ", ", ")
         given = value if isinstance(value, str) and value else shown(value)
-        # YAML reads yes as true
-        known = re.findall("'([^']+)'", limits["expected"]) if isinstance(value, str) else []
-        text = f"must be one of {words}{or_form}; found {given}{nearest(given, known)}"
+        known = re.findall("'([^']+)'", limits["expected"])  # without True, as YAML reads yes
+        text = f"must be one of {', '.join(known)}{or_form}; found {given}{nearest(given, known)}"
     elif kind in _TYPES:
         text = mistyped(value, _TYPES[kind], or_form, example_text(path[-1]))
     elif kind == "too_short" and not value:

@@ -219,6 +219,6 @@ def begin(
         print(f"Imported: {notice}", file=sys.stderr)
     surprising = [f"{path} {why}" for path, why in plan.redo.items() if why not in state.USUAL]
     for notice in [*plan.upgrades, *surprising]:
-        print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
+        print(f"To be made again: {notice}", file=sys.stderr)
     begun = plan
     return plan, folder

@@ -272,7 +272,7 @@ class Call:
         (*_, metric) = chosen_metrics(benchmark)
         names, sign = benchmark.measured_behind(metric.name), 1 if metric.higher_is_better else -1
         for run, files in self.runs.items():
-            _, _, metrics = _outcome(*files)
+            _, _, metrics = _outcome(files[0])
             if metrics.keys() >= {*names} and run.device not in benchmark.simulated:
                 parts = [metrics[name].value for name in names]
                 value = metric.derived.compute(run, *parts) if metric.derived else parts[0]
@@ -372,7 +372,7 @@ class Call:
                 at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
                 steps.setdefault(f"look into {name}", f"./run check {name}{at}")
                 again[name if len(faulty) > 3 else "-".join([name, *run.words]).lower()] = None
-            steps["measure again"] = f"{self.command} --again {' '.join(again)}"
+            steps["measure again"] = f"the same call with --again {' '.join(again)}"
         return [*lines, f"The report shows them as what they are{rest}.", *_next_steps(steps), ""]
 
     def _shown(self, pdf: str) -> list[str]:
