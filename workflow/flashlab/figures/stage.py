@@ -17,7 +17,7 @@ from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import chosen_metrics, metrics_of, run_keys, use_metrics
 from flashlab.analysis.frames import VALUE, Dataset, Sweep, read_dataset, read_table
 from flashlab.benchmarks.model import Curve, Metric, Parameter
-from flashlab.figures import style
+from flashlab.figures import MOST_LINES, style
 from flashlab.figures.labels import in_languages, in_words, said, title_metric, titles_of, with_unit
 from flashlab.figures.lines import Along, Panel, draw_curves, draw_lines
 from flashlab.figures.overview import draw_speeds, draw_strips
@@ -26,11 +26,11 @@ from flashlab.figures.steps import Steps, draw_steps
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, percent
 from flashlab.plan.plan_files import LANGUAGES
+from flashlab.story.attention.roles import SHARED
 from flashlab.story.ladder import KERNEL, LIMIT, UNITS, Ladder, ladder_of
 
-FEW, MOST_LINES, MOST_DOTS = 2, 3, 6
-"""Most lines of a figure whose values are printed at the points; and of more implementations than
-the second, times at no more values of a sweep than the third are dots."""
+FEW, MOST_DOTS = 2, 6
+"""Most lines of a figure whose values are printed at the points, and values of a sweep as dots."""
 
 NAMED, MOST_NAMED = 4, 5
 """Of more implementations than the second, the lines of so many are in colour, the rest grey."""
@@ -385,7 +385,8 @@ def _speeds(sweeps: Sequence[Sweep], languages: Sequence[str]) -> Iterator[tuple
 
     Of the last variant: what comes before that is another experiment's.
     """
-    found = {sweep.name: (sweep, rows) for sweep in sweeps if (rows := _speeds_of(sweep))}
+    told = [sweep for sweep in sweeps if sweep.symbol != SHARED]  # page one has no line of others
+    found = {sweep.name: (sweep, rows) for sweep in told if (rows := _speeds_of(sweep))}
     every = [x for _, rows in found.values() for each in rows.values() for x in each.x]
     limits = min([1.0, *every]) / ROOM, max([1.0, *every]) * ROOM
     for name, (sweep, speeds) in found.items():

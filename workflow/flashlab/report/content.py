@@ -17,6 +17,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.frames import Dataset, Sweep, read_dataset
 from flashlab.benchmarks.implementations import PACKED_TWIN
+from flashlab.figures import MOST_LINES
 from flashlab.files import canonical, read_json
 from flashlab.labels import LANGUAGES, messages
 from flashlab.numbers import begin
@@ -220,8 +221,10 @@ class _Composer:
         names = figure["implementations"]
         if f"{benchmark.name}.{own}.one" in known and len(names) == 1 and s.is_switch:
             return says(f"{own}.one", benchmark, name=names[0])
-        if f"{benchmark.name}.{own}" in known:
-            return says(own, benchmark)
+        marked = ".two" if len(names) == 2 else ".many" if len(names) > MOST_LINES else ""
+        for each in (f"{own}{marked * (len(s.variants) == 1)}", own):
+            if f"{benchmark.name}.{each}" in known:
+                return says(each, benchmark)
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
         panel = None if curve else benchmark.panels(quantity)[0]
         labels = curve.labels if curve else panel.quantity.labels or panel.labels if panel else {}

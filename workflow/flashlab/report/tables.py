@@ -138,7 +138,7 @@ def own_legend(data: Dataset, names: Iterable[str]) -> list[Words]:
 
 def kind_of(s: Sweep) -> str:
     """The class of an experiment's table."""
-    return "wide" if len(s.names) >= WIDE else ""
+    return "wide" if len(s.names) >= WIDE or s.symbol == SHARED else ""
 
 
 def growth(first: float, last: float) -> str:
@@ -231,10 +231,11 @@ def sweep_table(s: Sweep) -> Table:
     found.add(title, [*map(str, values), "×"], cells)
     grown = {n: _grown(memory, n, first, last) for n in s.names}
     memories = {
-        name: [value_of(s, MEMORY, name, last), grown[name], _share(memory, name, base, last)]
+        name: [value_of(s, MEMORY, name, last), grown[name]]
+        + [_share(memory, name, base, last)] * bool(leads)
         for name in s.names
     }
-    found.add(head("memory", "MiB"), [str(last), "×", f"% {base}"], memories)
+    found.add(head("memory", "MiB"), [str(last), "×", *[f"% {base}"] * bool(leads)], memories)
     if s.symbol == SHARED:
         _add_shared(s, found, values)
     legend = _add_rate(s, found, last)

@@ -79,12 +79,13 @@ def _counter_rows(s: Sweep, key: str, names: list[str], at: list[int]) -> list[d
 def filled(s: Sweep) -> Observation | None:
     """Short sequences leave the Tensor Cores idle."""
     activity = counted(s, "forward_matrix_activity")
-    names = [n for n in roles.subjects(s) if n in activity and activity[n].notna().sum() > 1]
+    fused = [n for n in roles.subjects(s) if not roles.stores_scores(s.data, n)]
+    names = [n for n in fused if n in activity and activity[n].notna().sum() > 1]
     at = roles.ends(s, names, "forward_matrix_activity") if names else []
     if s.symbol != "N" or s.is_switch or not at or at != roles.ends(s, names):
         return None
     told = [n for n in names if number(activity, at[0], n) < 0.7 * number(activity, at[1], n)]
-    if not told or len(told) < 0.7 * len(roles.subjects(s)):
+    if not told or len(told) < 0.7 * len(fused):
         return None
     facts: dict[str, Any] = {
         **{"p": s.symbol, "first": at[0], "last": at[1], "who": roles.group(s, told, short=True)},

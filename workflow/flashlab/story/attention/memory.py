@@ -82,6 +82,8 @@ def memory(s: Sweep) -> Observation | None:
     if not names or s.is_switch:
         return None
     grown = {n: number(table, at[1], n) / number(table, at[0], n) for n in [base, *names]}
+    if all(math.isclose(x, 1, rel_tol=0.01) for x in grown.values()):
+        return None
     facts = {
         **{"p": s.symbol, "first": at[0], "last": at[1], "base": base},
         **{"grown": grown[base], "others": roles.span(grown[n] for n in names)},

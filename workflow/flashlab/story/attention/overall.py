@@ -115,7 +115,7 @@ def answer(data: Dataset) -> Observation | None:
     evidence, is_most = data.rows(rows), counts["faster"] * 2 > len(rows)
     if len(names) > 1:
         facts |= _many(data, rows)
-        variant = "many" if is_most else "many_even"
+        variant = "many" if is_most and counts["slower"] * 3 < counts["faster"] else "many_even"
         return Observation("answer", None, facts, evidence, variant, "answer")
     pooled = data.pooled(TOTAL, names[0], data.baseline)
     if (verdict := word(pooled, POOLED, "verdict")) in roles.DECIDED:

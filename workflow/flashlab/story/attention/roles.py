@@ -195,7 +195,7 @@ def turns(speeds: pd.DataFrame) -> bool:
 
 def towards(speeds: pd.DataFrame) -> str | None:
     """Where a lead goes: ``grows``, ``shrinks``, ``keeps``; None if it turns, or that is open."""
-    found = change(speeds)
+    found = "turns" if turns(speeds) else change(speeds)
     return {"grows": found, "shrinks": found, "constant": "keeps"}.get(found)
 
 

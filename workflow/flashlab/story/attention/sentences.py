@@ -84,7 +84,7 @@ Kind = Callable[[Sweep], Observation | None]
 
 SWEEP: tuple[Kind, ...] = (
     *(time.time, time.leaders, causes.filled, causes.score_line, causes.bound),
-    *(causes.faults, causes.operators, memory.memory, causes.heads, causes.small_heads),
+    *(causes.faults, causes.operators, memory.memory, causes.heads, causes.small_heads, packed),
     *(lesson.missing, lesson.take, lesson.odd),
 )
 MASK: tuple[Kind, ...] = (
