@@ -59,7 +59,7 @@ def parse(implementations: Implementations) -> argparse.Namespace:
     parser.add_argument("--output", type=json_file, default=output, help=f"JSON file ({output})")
     own = parser.parse_args()
     if own.impl not in implementations:
-        parser.error(f"argument --impl: {describe_unknown(own.impl, '', implementations)}")
+        parser.error(f"argument --impl: {describe_unknown(own.impl, implementations)}")
     if own.emb_dim % own.num_heads:
         said = f"{own.emb_dim} is not divisible by --num_heads {own.num_heads}"
         parser.error(f"argument --emb_dim: {said}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,7 @@ def install_environment(kind: str, beside: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once, as ./run does
     first, *rest = sys.argv[1:]
     if "-" in first:
         install_environment(first, rest)

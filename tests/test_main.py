@@ -90,6 +90,7 @@ def test_a_result_has_the_scripts_keys_and_definitions(tmp_path: Path) -> None:
     [
         ("--emb_dim 99", "99 is not divisible by --num_heads 2"),
         ("--output missing/result.json", "does not exist"),
+        ("--impl flash2", "flash2 (did you mean Flash2?); kernels/ has Flash2, Flash3,"),
     ],
 )
 def test_a_wrong_call_is_one_message_and_no_file(

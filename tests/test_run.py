@@ -29,7 +29,8 @@ case "$*" in
     while [ -e "${{PIP_HELD:-}}" ]; do sleep 0.02; done
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
 *"-m flashlab.plan.freezing"*) shift 3; echo record; for a; do echo "<$a>"; done ;;
-*"-m flashlab.terminal"*) shift 3; echo snakemake; for a; do echo "<$a>"; done ;;
+*"-m flashlab.terminal"*) shift 3; echo snakemake; for a; do echo "<$a>"; done
+    echo "cache: $XDG_CACHE_HOME" >>"$CALLS" ;;
 *tests/programs.py) echo "${{LACKING:-}}" ;;
 *"-m pytest"*) shift 3; echo pytest; for a; do echo "<$a>"; done; [ -z "${{TESTS_FAIL:-}}" ] ;;
 *"-m flashlab"*) shift 3; echo flashlab; for a; do echo "<$a>"; done ;;
@@ -139,6 +140,13 @@ def test_arguments_pass_unaltered(checkout: Checkout, words: list[str], printed:
     done = checkout.run(*words)
     what, *arguments = printed
     assert done.stdout.splitlines() == [what, *(f"<{word}>" for word in arguments)], done.stderr
+
+
+def test_snakemake_needs_no_home_that_can_be_written(checkout: Checkout) -> None:
+    """As of a user in a container; a user's own is used where it can be."""
+    for home, cache in (("/dev/null", f"{checkout.folder}/.snakemake/cache"), (checkout.cwd, "")):
+        checkout.run("report", HOME=str(home), XDG_CACHE_HOME="")
+        assert checkout.calls("cache: ") == [f"cache: {cache}"]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def require_gpu() -> None:
     if not SIMULATED and not cuda.is_available():
         raise NotImplementedError(
             "numba-cuda finds no NVIDIA GPU with its driver and CUDA libraries; "
-            "NUMBA_ENABLE_CUDASIM=1 runs this step in numba's simulator, for small sizes"
+            "NUMBA_ENABLE_CUDASIM=1 runs steps up to Streams in numba's simulator, for small sizes"
         )
 
 
