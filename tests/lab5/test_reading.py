@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 def test_a_file_is_refused_with_its_reason(tmp_path: Path, case: str) -> None:
     (name, _, _), (content, said) = case.partition(":"), REFUSED[case]
     write(tmp_path, {"runs.csv": rows(row()), "a.json": RESULT, name: content})
-    assert "".join(read_folder(tmp_path).refused).startswith(name)
+    assert [each.removesuffix("/2") for each in read_folder(tmp_path).refused] == [name]
     with pytest.raises(FolderError, match=f"(?s){said}.*Mend these files"):
         import_plan(tmp_path, KNOWN)
 

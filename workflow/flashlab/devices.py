@@ -89,3 +89,8 @@ def find_device(name: str | None) -> Device | None:
         return None
     model = _model(name)
     return next((device for device in known_devices() if _model(device.name) == model), None)
+
+
+def kind_of_device(name: str | None) -> str:
+    """One name for all ways to write a known device's; any other name as it is."""
+    return device.name if (device := find_device(name)) else name or ""

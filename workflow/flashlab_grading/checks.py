@@ -18,7 +18,7 @@ import pandas as pd
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.devices import find_device, known_devices
+from flashlab.devices import find_device, kind_of_device, known_devices
 from flashlab.lab5.assigning import File, Line, Option, Verdict, stated
 from flashlab.lab5.results import Result, is_cpu
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES, TIMED, described
@@ -79,11 +79,6 @@ class Submission:
             "reproduction" in passed,
         )
         return BADGES[: (*earned, False).index(False)]
-
-
-def kind_of_device(name: str | None) -> str:
-    """One name for all ways to write a known device's; any other name as it is."""
-    return device.name if (device := find_device(name)) else name or ""
 
 
 # Physics

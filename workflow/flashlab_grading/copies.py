@@ -24,13 +24,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtrc, erf
 
+from flashlab.devices import kind_of_device
 from flashlab.files import sha256_of
 from flashlab.lab5.assigning import File, Line, Verdict, describe, stated
 from flashlab.lab5.results import Result, result_of
 from flashlab.lab5.words import ATTRIBUTES, described
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
-from flashlab_grading.checks import PASSES, kind_of_device
+from flashlab_grading.checks import PASSES
 
 Floats = NDArray[np.float64]
 

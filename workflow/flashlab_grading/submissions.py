@@ -36,6 +36,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
+from flashlab.devices import kind_of_device
 from flashlab.files import write_json
 from flashlab.forks import forked
 from flashlab.lab5.assigning import Line, Option, assign, check_results
@@ -47,7 +48,7 @@ from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded
 from flashlab_grading import checks
-from flashlab_grading.checks import PASSES, Submission, kind_of_device
+from flashlab_grading.checks import PASSES, Submission
 from flashlab_grading.copies import check_own_copies, copies_of, published_times, recorded, times_of
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25

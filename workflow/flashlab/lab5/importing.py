@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.devices import find_device
+from flashlab.devices import kind_of_device
 from flashlab.files import canonical
 from flashlab.lab5 import results, words
 from flashlab.lab5.assigning import File, Option, assign, check_arithmetic, read_numbers, stated
@@ -117,7 +117,7 @@ def import_plan(
         seen = f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else ""
         raise FolderError(f"{folder}: there is no result of the course's script in it{seen}")
     named = {f.result.said["device"]: name for _, name, f in chosen if "device" in f.result.said}
-    cards = {card.name if (card := find_device(own)) else own: x for own, x in named.items()}
+    cards = {kind_of_device(own): name for own, name in named.items()}
     kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
     for several in (kinds, {} if device else cards):
         if len(several) > 1:

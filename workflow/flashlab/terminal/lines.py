@@ -115,10 +115,11 @@ def _logged(log: str) -> list[str]:
 def _outcome(*paths: str) -> tuple[str, str, Mapping[str, Measurement]]:
     """Status, first line of the message and values: of several processes', the first not ok."""
     try:
-        records = [*map(read_record, map(Path, paths))]
+        for record in map(read_record, map(Path, paths)):
+            if record.status != "ok":
+                break
     except RecordError:
         return UNMEASURED
-    record = next((each for each in records if each.status != "ok"), records[-1])
     lines = _legible(record.message or "") or [""]
     return record.status, cut(lines[0].strip(), LONGEST_LINE), record.metrics
 
@@ -356,12 +357,11 @@ class Call:
         bad = {run: of for run, files in runs.items() if (of := _outcome(*files))[0] != "ok"}
         if not bad:
             return [f"{total}: all ok.", ""] if runs else []
-        statuses = Counter(status for status, _, _ in bad.values())
-        counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+        statuses = [status for status, _, _ in bad.values()]
+        counts = ", ".join(f"{count} {status}" for status, count in Counter(statuses).items())
         lines = [f"{total}: {len(runs) - len(bad)} ok, {len(bad)} not ({counts})."]
-        rest = ", or by their other processes" * (processes > len(runs))
-        steps, width = {}, max(map(len, statuses))
-        bad = bad if self.plan.dataset == make.LOCAL else {}
+        steps, rest = {}, ", or by their other processes" * (processes > len(runs))
+        bad, width = bad if self.plan.dataset == make.LOCAL else {}, max(map(len, statuses))
         lines += [f"  {s}  {bad[r][0]:<{width}}  {bad[r][1]}" for r, s in aligned(bad).items()]
         # Out of memory and unsupported are properties of the run.
         if faulty := [run for run in bad if bad[run][0] in ("incorrect", "error")]:

@@ -75,7 +75,7 @@ def limit(s: Sweep) -> dict[str, Any] | None:
 
 
 def memory(s: Sweep) -> Observation | None:
-    """The peak memory of the baseline and the subjects along a sweep."""
+    """The peak memory of the baseline and the subjects along a sweep; None where none grows."""
     base, table = s.data.baseline, s.medians(MEMORY)
     at = roles.ends(s, [base], MEMORY) if roles.has_baseline(s) else []
     names = [n for n in roles.subjects(s) if at and table[n].reindex(at).notna().all()]

@@ -115,7 +115,8 @@ def answer(data: Dataset) -> Observation | None:
     evidence, is_most = data.rows(rows), counts["faster"] * 2 > len(rows)
     if len(names) > 1:
         facts |= _many(data, rows)
-        variant = "many" if is_most and counts["slower"] * 3 < counts["faster"] else "many_even"
+        is_most &= counts["slower"] * 3 < counts["faster"]  # else the setting decides
+        variant = "many" if is_most else "many_even"
         return Observation("answer", None, facts, evidence, variant, "answer")
     pooled = data.pooled(TOTAL, names[0], data.baseline)
     if (verdict := word(pooled, POOLED, "verdict")) in roles.DECIDED:
@@ -306,7 +307,7 @@ def cost(data: Dataset) -> Observation | None:
     """The passes in which one is shown slower than the baseline; or that there are none."""
     every = pd.concat([settings(data, m).assign(key=key) for key, m in PASSES.items()])
     slow, about = every[every.verdict == "slower"], {"base": data.baseline, "who": _who(data)}
-    if every.empty or slow.empty:
+    if slow.empty:
         is_known = len(every) and not _runs(data).odd.astype(bool).any()  # odd ones are left out
         return _concluded("cost", about, data.rows(every), "none") if is_known else None
     masks = (slow.several.astype(bool) & (slow.variant == ON)).map({True: "with", False: "any"})
