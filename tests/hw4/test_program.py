@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from flashlab.benchmarks.ladder.cases import Sizes
-from flashlab.benchmarks.ladder.declaration import PARTS
+from flashlab.benchmarks.ladder.cases import PARTS, Sizes
 from flashlab.benchmarks.ladder.gate import TOLERANCE
 from flashlab.cli import main
 from flashlab.hw4 import Hw4Error, judge, program

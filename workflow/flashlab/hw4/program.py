@@ -21,8 +21,7 @@ import numpy as np
 import psutil
 
 from flashlab.benchmarks.implementations import KERNELS, Implementation, find_implementations
-from flashlab.benchmarks.ladder.cases import Sizes
-from flashlab.benchmarks.ladder.declaration import PARTS
+from flashlab.benchmarks.ladder.cases import PARTS, Sizes
 from flashlab.benchmarks.ladder.step import Array, Step
 from flashlab.files import open_atomically
 from flashlab.hw4 import Hw4Error

@@ -1,6 +1,6 @@
-"""The test cases of homework 4, by number: B batch_size, N seq_len, d head_dim.
+"""The test cases of homework 4, by number, and the parts of its program.
 
-Source: the assignment's published sizes (docs/ladder.md).
+B batch_size, N seq_len, d head_dim. Source: the assignment's published sizes (docs/ladder.md).
 """
 
 from __future__ import annotations
@@ -48,3 +48,10 @@ _NUMBERS = {sizes: number for number, sizes in CASES.items()}
 def case_of(batch_size: int, seq_len: int, head_dim: int) -> int:
     """The number of the case with these sizes; 0 where there is none."""
     return _NUMBERS.get(Sizes(batch_size, seq_len, head_dim), 0)
+
+
+PARTS = (
+    *("start", "compilation", "buffers", "file_in", "copy_in", "kernel", "copy_out", "overlapped"),
+    "file_out",
+)
+"""The parts of the whole process in order, as the program itself times them."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flashlab.benchmarks.counters import counters_of
-from flashlab.benchmarks.ladder.cases import CASES, Sizes, case_of
+from flashlab.benchmarks.ladder.cases import CASES, PARTS, Sizes, case_of
 from flashlab.benchmarks.model import Benchmark, Derived, Metric, Parameter, Quantity, texts
 
 # Parameters
@@ -39,12 +39,6 @@ TIME = Quantity("time", "ms", "lower")
 HOST_TIME = Quantity("host_time", "ms", "lower")
 RATE = Quantity("rate", "TFLOP/s", "higher", unit_on={"cpu": ("MFLOP/s", 1e6)})
 PART = Quantity("part", "ms", "lower")
-
-PARTS = (
-    *("start", "compilation", "buffers", "file_in", "copy_in", "kernel", "copy_out", "overlapped"),
-    "file_out",
-)
-"""The parts of the whole process in order, as the program itself times them."""
 
 
 def _part(name: str, *words: str) -> Metric:
