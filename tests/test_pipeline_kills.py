@@ -73,7 +73,7 @@ def test_a_look_or_a_refused_call_changes_nothing_and_ctrl_c_says_what_is_kept(h
     os.killpg(call.pid, signal.SIGINT)
     said, _ = call.communicate(timeout=120)
     assert call.returncode != 0
-    kept = "Interrupted: 2 of 4 runs are measured and kept; the same call goes on from there."
+    kept = "Interrupted, with 2 of 4 runs measured and kept; the same call goes on from there."
     assert said.rstrip().endswith(kept)
     assert not re.search("Traceback|KeyboardInterrupt|failed|Error", said)
     wait_until(lambda: not at_work_in(folder), "the end of the jobs")

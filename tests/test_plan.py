@@ -70,10 +70,10 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: Config) -> None:
     preview, whole = planned(config, quick=True), planned(config)
     assert preview.orders.keys() < whole.orders.keys() and not preview.counters
     assert {*timed(preview).values()} == {0}
-    view = preview.view(EXPERIMENTS)["seq_len"]
-    assert len({run["seq_len"] for run in view["runs"]}) == 2
-    with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
-        check_freezable(planned(config, quick=True, name="mine"))
+    assert len({run["seq_len"] for run in preview.view(EXPERIMENTS)["seq_len"]["runs"]}) == 2
+    for key, value in {"quick": True, "dataset": "h200"}.items():
+        with pytest.raises(DatasetError, match=r"leave (quick out|out dataset= and import=)"):
+            check_freezable(planned(config, name="mine", **{key: value}))
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,9 @@ def test_nothing_is_estimated_from_the_first_run_which_imports_torch(
     named = "2/5 steps Measuring Pytorch B16 N1024 H32 E2048 full"
     assert begun(*lab.of(RUNS[2])) == f"{named}, about 20 s of measuring left"
     assert begun(9, "verify", "x", title="Verifying") == ""  # it writes there itself
+    lab.record(RUNS[2])  # which Snakemake knows nothing of
+    lab.tell("Terminating processes on user request, this might take some time.")
+    assert "Interrupted, with 2 of 4 runs measured and kept; " in "".join(lab.ends())
 
 
 def test_each_run_that_is_not_ok_is_named_with_its_first_line_and_what_to_do(lab: Lab) -> None:

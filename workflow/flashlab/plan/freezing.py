@@ -122,9 +122,11 @@ def check_freezable(plan: Plan) -> None:
     """Refuse records that cannot be frozen, before they are measured.
 
     Raises:
-        DatasetError: it is a preview, the dataset has some of the runs, or the records would be of
-            several commits.
+        DatasetError: nothing is measured here, it is a preview, the dataset has some of the runs,
+            or the records would be of several commits.
     """
+    if not plan.orders:
+        raise DatasetError("freeze keeps what is measured here; leave out dataset= and import=")
     if plan.config["quick"]:
         raise DatasetError("quick: a preview cannot be frozen; leave quick out")
     if plan.config["name"] == LOCAL:

@@ -221,7 +221,7 @@ class _Composer:
         names = figure["implementations"]
         if f"{benchmark.name}.{own}.one" in known and len(names) == 1 and s.is_switch:
             return says(f"{own}.one", benchmark, name=names[0])
-        marked = ".two" if len(names) == 2 else ".many" if len(names) > MOST_LINES else ""
+        marked = ".two" if len(names) <= 2 else ".many" if len(names) > MOST_LINES else ""
         for each in (f"{own}{marked * (len(s.variants) == 1)}", own):
             if f"{benchmark.name}.{each}" in known:
                 return says(each, benchmark)

@@ -312,9 +312,9 @@ class Call:
             kept = f"kept; the same call{' without --again' * is_new} goes on from there."
             if not self.runs or not any(path.startswith(f"{self.plan.home}/") for path in begun):
                 return ["", f"Interrupted. What is finished is {kept}"]
-            there, of = sum(_outcome(path) != UNMEASURED for path in self.names), len(self.names)
-            is_measured = f"{'is' if there == 1 else 'are'} measured and"
-            return ["", f"Interrupted: {there} of {self._counted(of)} {is_measured} {kept}"]
+            ended, of = self.names.keys() - _outputs(self.running.values()), len(self.names)
+            there = sum(_outcome(path) != UNMEASURED for path in ended)
+            return ["", f"Interrupted, with {there} of {self._counted(of)} measured and {kept}"]
         lines = [UP_TO_DATE] if self.nothing_to_do else []
         if self.began is None or (self.dry_run and lines):
             return lines or self.withheld
