@@ -76,13 +76,14 @@ def means(c: Compared) -> Table:
 def settings(c: Compared) -> Table:
     """The speed of each implementation at every setting, pass by pass."""
     ended = {(run["implementation"], run["shape"]) for run in c.about["ended"]}
+    between = "/" if len(c.implementations) <= 10 else "/<br>"  # as many as fit the page
     known = {(r.implementation, r["shape"], r.metric): r for _, r in c.single.iterrows()}
 
     def cell(name: str, shape: str) -> Markup:
         found = [known.get((name, shape, metric.name)) for metric in c.times]
         if all(row is None for row in found):
             return Markup("×" if (name, shape) in ended else "")
-        return Markup("/").join(map(_speed, found))
+        return Markup(between).join(map(_speed, found))
 
     by = "seq_len" if "seq_len" in c.single else "shape"
     shapes = c.single.sort_values(by, kind="stable")["shape"].unique()
@@ -152,6 +153,8 @@ def draw_forest(c: Compared, languages: Sequence[str], path: Path) -> None:
         axes.plot(single.x.astype(float).clip(low, high), single.y, "|", c=style.PALE, ms=4.5)
         shades = [looks[row].shade for row in means.row]
         axes.hlines(means.y, means.slowest, means.fastest, colors=shades, linewidth=1.2)
+        for cut, at, sign in (means.slowest < low, low, "<"), (means.fastest > high, high, ">"):
+            axes.plot([at] * sum(cut), means.y[cut], sign, c=style.GREY, ms=3, clip_on=False)
         faces = ["white" if r.word in SIGNS else looks[r.row].shade for r in style.rows_of(means)]
         axes.scatter(means.x, means.y, 15, faces, edgecolors=shades, linewidths=0.8, zorder=3)
     margins = (3.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)

@@ -255,7 +255,7 @@ def gain(c: Compared) -> Observation:
     elif fused.word == FASTER and all(theirs.slowest > mine.fastest for mine, theirs in pairs):
         variant = "fused"
     for name, mean in (("naive", naive), ("fused", fused)):
-        mark = None if _is_shown(mean) else clause("not_decided")
+        mark = clause("not_decided") if mean.word == UNDECIDED else None
         facts[name] = {"name": c.benchmark.naive, "x": _speed(mean), "mark": mark}
     return _answer("gain", variant, facts | counted, pd.DataFrame([naive, fused]))
 
@@ -266,7 +266,7 @@ def where(c: Compared) -> Observation | None:
     means = {sizes: mean for sizes, mean in found.items() if mean is not None}
     if len(means) < 2 or len(c.times) != 2:
         return None
-    most = max(means, key=lambda sizes: float(means[sizes].x))
+    most = max(means, key=lambda sizes: (means[sizes].word == FASTER, float(means[sizes].x)))
     fused = c.single[c.single.group == FUSED]
     shown = {*fused[fused.word.isin([FASTER, SLOWER])].sizes}
     silent = [sizes for sizes in means if sizes not in shown]
@@ -311,8 +311,9 @@ def why(c: Compared) -> Observation | None:
             part = clause(f"pass_{top.metric}")
             facts = {"name": top.implementation, "sizes": top.sizes, "x": _speed(top)}
             found = clause(f"near_{of}", **facts, part=part, also=also)
-    apart = max(near.values()) / min(near.values()) >= APART
-    variant = ("memory" if copy > near["products"] else "products") if apart else "alike"
+    memory, products = (abs(math.log(ratio)) for ratio in near.values())
+    is_alike = abs(memory - products) < math.log(APART)
+    variant = "alike" if is_alike else "memory" if memory > products else "products"
     return _answer("why", variant, {"other": c.names[1], **near, "near": found}, pooled.iloc[:0])
 
 
@@ -396,7 +397,8 @@ def choice(c: Compared) -> Iterator[Observation]:
         both = pd.DataFrame({"one": one, "other": other}).dropna()
         changed = both[both.one != both.other]
         kept = both[both.one == both.other].one.unique().tolist()
-        facts = {"count": len(both), "changed": len(changed), "names": kept[:SHOWN]}
+        total = clause("in_total") if c.benchmark.totals else None
+        facts = {"count": len(both), "changed": len(changed), "names": kept[:SHOWN], "total": total}
         facts |= {"other": c.names[1], "now": changed.other.unique().tolist()[:SHOWN]}
         variant = "none" if both.empty else "changes" if len(changed) else "stays"
         yield Observation("choice", None, facts, (), variant, "conclusion")
