@@ -76,7 +76,7 @@ def means(c: Compared) -> Table:
 def settings(c: Compared) -> Table:
     """The speed of each implementation at every setting, pass by pass."""
     ended = {(run["implementation"], run["shape"]) for run in c.about["ended"]}
-    between = "/" if len(c.implementations) <= 10 else "/<br>"  # as many as fit the page
+    between = "/" if len(c.implementations) < 10 else "/<br>"  # as many as fit the page
     known = {(r.implementation, r["shape"], r.metric): r for _, r in c.single.iterrows()}
 
     def cell(name: str, shape: str) -> Markup:
