@@ -98,7 +98,7 @@ ALTERED: dict[str, tuple[Any, ...]] = {
     ),
     "a record of the other": (record(implementation="Pytorch"), "fail identity.implementation"),
     "a record of as many FLOPs": (record(batch_size=4, seq_len=1024), "fail identity.shape"),
-    "a record of no shape": (record(num_heads=0), "fail form.record"),
+    "a record of no shape": (record(num_heads=False), "fail form.record"),
     "a record of shared keys": (record(num_kv_heads=8), "pass form.not_a_result"),
     "a record and a row that differ": (  # of as many FLOPs, and as much memory
         record(rows=True, seq_len=256, batch_size=64), "fail form.declared_twice"
@@ -116,7 +116,8 @@ ALTERED: dict[str, tuple[Any, ...]] = {
         "not_checked coverage.doubted",
     ),
     "a record in bfloat16": (record(dtype="bfloat16"), "not_checked identity.no_model"),
-    "rounded memory": (rewritten(lambda x: round(x, 2), MEMORY), "pass identity.rounded_memory"),
+    "rounded memory": (workspaces(16.25), rewritten(lambda x: round(x, 1), MEMORY),
+        "pass identity.rounded_memory, warn identity.workspace_of_another"),
     "times to six decimals": (rewritten(lambda x: round(x, 6), TIME), "pass arithmetic.rounded"),
     "workspaces of 8 MiB": (workspaces(8), "pass identity.workspace_unusual"),
     "another GPU's workspaces": (workspaces(16.25), "warn identity.workspace_of_another"),
@@ -185,6 +186,7 @@ def result(
     [((2, 1024, 2, 256, False), 0, "pass"), ((16, 1024, 1, 64, False), 0, "pass"),
      ((2, 1024, 2, 256, False), costs.MIB, "no_model"),  # as an H200 held it
      ((16, 1024, 1, 64, False), costs.MIB, "memory"),
+     ((32, 2048, 32, 2048, False), 4 * costs.MIB, "rounded_memory"),  # 35136 as 35140
      ((1, 16384, 1, 64, True), 490733568, "no_model")],
 )  # fmt: skip
 def test_a_run_is_not_accused_where_its_memory_is_not_exact(

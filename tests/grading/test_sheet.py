@@ -129,7 +129,7 @@ def test_a_project_handed_in_whole_is_its_results(sound: Any, tmp_path: Path, ca
     assert told.splitlines()[:2] == ["✓ Format: pass", "✓ Arithmetic: pass"]
     assert not any(line.startswith(("×", "△")) for line in told.splitlines())
     with pytest.raises(ConfigError, match="there is no such folder"):
-        self_check(tmp_path / "gone", None, "en")
+        self_check(tmp_path / "mine/results/observations.json", None, "en")
 
 
 def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_takes(

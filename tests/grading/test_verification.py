@@ -334,7 +334,7 @@ def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_pa
         (name, "kernels/ has no Mine; put the author's files there", gzip.compress(mine)),
         (name, "is attached twice", packed({**records, "again.json": one})),
         (name, "sources.process", packed({"a.json": unnumbered})),
-        (name, "half of a surrogate", packed({"\ud800.json": one})),
+        (name, "neither UTF-8", packed({"\ud800.json": one})),
         ("config.json", "they differ in Flash2 B1 N16", json_text(fewer).encode()),
         ("config.json", "kernels or settings that are not here", json_text(secret).encode()),
         ("config.json", "config.json is not attached", None),

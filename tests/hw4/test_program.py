@@ -111,5 +111,6 @@ def test_a_case_follows_from_its_seed_and_all_must_pass(
     assert judge.judge(["Sequential"], ["t01", "t03"], 0) == 0
     assert judge.judge(["Sequential"], ["t01", "t02"], 0) == 1
     assert "1 of 2 within" in capsys.readouterr().out
-    with pytest.raises(Hw4Error, match="unknown case t31; the cases are t01 to t30"):
-        judge.judge([], ["t31"], 0)
+    for case, seed, said in (("t31", 0, "t31; the cases are t01 to t30"), ("t01", -1, "--seed -1")):
+        with pytest.raises(Hw4Error, match=said):
+            judge.judge([], [case], seed)

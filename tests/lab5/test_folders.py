@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from planted.course import row_of, write, write_rows
+from planted.course import result_of, row_of, write, write_rows
 from planted.folders import KNOWN, Measured, grid, lab, of_heads, runs_of, six_digits
 from planted.records import record_of
 
@@ -148,6 +148,9 @@ def test_of_sizes_in_a_name_that_the_numbers_exclude_nothing_is_concluded(
     with pytest.raises(OpenRunsError, match=f"which runs {name}.json are") as question:
         import_plan(write(tmp_path, files), KNOWN)
     assert f"{name}.json,?,?,?,?,?,?," in str(question.value.table)
+    rounded = six_digits(result_of("Flash2", Shape(4, 1024, 32, 2048, True), 0.00079, 0.00186))
+    with pytest.raises(OpenRunsError):  # its numbers are those of too many runs with a mask
+        import_plan(write(tmp_path / "b", {"Flash2_num_heads_32.json": rounded}), KNOWN)
 
 
 def test_every_run_of_a_grid_is_kept_and_out_of_memory_is_a_result(tmp_path: Path) -> None:
@@ -189,13 +192,15 @@ def test_results_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:
         import_plan(write(tmp_path, files), KNOWN)
 
 
-def test_results_of_two_gpus_are_refused_unless_the_user_says_which_it_is(tmp_path: Path) -> None:
+def test_results_of_two_gpus_are_refused_whatever_the_user_says(tmp_path: Path) -> None:
     folder = write(tmp_path, documents(FILES))
     of = [*FILES.items()][:3]
     rows = [row_of(name, *one.option, "Tesla T4") for name, one in of]
     write_rows(folder, [[*rows[0][:-1], "T4"], *rows[1:]])  # by two of its names
-    assert {entry["device_name"] for entry in import_plan(folder, KNOWN)[0]} == {"Tesla T4"}
+    named = [import_plan(folder, KNOWN, name)[0][0]["device_name"] for name in (None, "TESLA T4")]
+    assert named == ["Tesla T4", "TESLA T4"]
+    with pytest.raises(FolderError, match=r"--device is H200, .* is T4"):
+        import_plan(folder, KNOWN, "H200")
     write_rows(folder, [[*rows[0][:-1], "NVIDIA GeForce RTX 3070"], *rows[1:]])
     with pytest.raises(FolderError, match=rf"{of[0][0]} is RTX 3070.*is T4"):
         import_plan(folder, KNOWN)
-    assert {entry["device_name"] for entry in import_plan(folder, KNOWN, "H200")[0]} == {"H200"}

@@ -67,7 +67,8 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "lines of JSON": {"results.jsonl": "\n".join(map(json.dumps, STATED))},
     "no extension, or another": {f"{i}{'.txt' * (i % 2)}": x for i, x in enumerate(STATED)},
     "head_dim for emb_dim": {"a.json": [{"head_dim": 64, **s, "emb_dim": "?"} for s in STATED]},
-    "cuda for a device": {"a.json": [{"device": "cuda", **s} for s in STATED]},
+    "numbered": {"a.json": [{"device": i or "cuda:1", **s} for i, s in enumerate(STATED)]},
+    "memory of others": {"a.json": [{"gpu": {"memory": 8}, "total_time": 9, **s} for s in STATED]},
     "FLOPs for FLOPS": {"a.json": json.dumps(STATED).replace("FLOPS", "FLOPs")},
     "microseconds": {"a.csv": table(factor=1e6).replace("Time (s)", "time(us)")},
     "a spreadsheet": {"runs.csv": table()},
@@ -154,7 +155,6 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "runs.csv: no files": (rows(row(), header=HEADER.replace("file", "path")), "lacks .*: file"),
     "runs.csv: nothing declared": ("file,note\na.json,mine\n", "lacks these columns: impl"),
     "runs.csv: twice": (rows(row(), header=HEADER.replace("device", "impl")), "twice: impl"),
-    "runs.csv: too many fields": (rows(row() + ",more"), "Line 2: There are more or fewer"),
     "runs.csv: too many digits": (rows(row(seq_len="9" * 5000)), "seq_len"),
     "runs.csv: eight rows": (
         rows(row(seq_len="many"), *[row(causal="maybe")] * 7), "Line 2: .*Line 6: causal .* And 3 "
@@ -167,12 +167,8 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         RESULT.replace('"backward"', '"sideways"'),
         r"\"backward\.time\(s\)\" is missing; found are .*sideways.* Wanted are",
     ),
-    "a.json: twice": (RESULT.replace('"backw', '"forward": {}, "backw'), "occurs twice"),
     "a.json: 400 digits": (with_cell("", "1" + "0" * 400), "more than 40 characters"),
     "a.json: five megabytes": (RESULT + " " * 5 * 2**20, "the limit is"),
-    "a.json: no size": (RESULT[:-1] + ', "batch_size": "many"}', "batch_size must be a whole"),
-    "a.json: no run": (RESULT[:-1] + ', "record": {"run": {}}}', "whole record of FlashLab"),
-    "a.json: a record that is none": (RESULT[:-1] + ', "record": 3}', "must be an object"),
 }  # fmt: skip
 
 
@@ -201,17 +197,17 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"b/a.json": RESULT, "mine/runs.csv": rows(row(file="b/a.json"))})
     tmp_path.joinpath("mine", "b").symlink_to(tmp_path / "b")
     found = read_folder(tmp_path / "mine")
-    assert not found.results and "no such" in str(found.refused["runs.csv/2"])
+    assert not found.results and {*found.refused} == {"b", "runs.csv/2"}
 
 
 @pytest.mark.parametrize(
     ("bound", "most", "said"),
     [("MAX_FILES", 3, "more than 3"), ("MAX_BYTES", 1000, "more than 1000 bytes"),
      ("MAX_ENTRIES", 4, "more than 4"), ("MAX_DEPTH", 1, "more than 1 levels"),
-     ("MAX_ROWS", 3, "more than 3")],
+     ("MAX_ROWS", 3, "more than 3"), ("os.scandir", open, "cannot be read")],
 )  # fmt: skip
 def test_reading_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: Any, said: str
 ) -> None:
     files = {f"{i}.json": each for i, each in enumerate(STATED)}
     write(tmp_path, files | {"a/b/c.json": RESULT, "summary.csv": table()})
@@ -261,7 +257,9 @@ def test_a_name_says(name: str, says: str) -> None:
     assert described(words.said_in_name(name)) == says
 
 
+@example("_" * 20_000 + "(" * 20_000)
 @given(st.text(max_size=80))
+@settings(deadline=2000)
 def test_any_name_can_be_read(name: str) -> None:
     assert described(words.said_in_name(name)) is not None
     assert words.column_of(name) is not None

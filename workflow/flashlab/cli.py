@@ -75,7 +75,7 @@ ENDS = {
     "check": "0 if every case is ok or unsupported, otherwise 1",
     "bench": "0 if every implementation was measured plausibly or is unsupported, otherwise 1",
     "compare": "1 where a verdict of --fail-on stands or the sides cannot be compared, otherwise 0",
-    "hw4-judge": "0 if every case is within the tolerance, otherwise 1",
+    "hw4-judge": "0 if every case is judged and within the tolerance, otherwise 1",
     "verify": "0 if its data give the report byte for byte, 1 if they do not or it is no report, "
     "3 if it takes other software to tell, 4 if another program saved it and it shows the same",
 }

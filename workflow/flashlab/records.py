@@ -227,6 +227,9 @@ def parse_record(document: Any, where: str) -> Record:
     inner = document["record"]
     try:
         benchmark = find_benchmark(inner["benchmark"])
+        for each in benchmark.given:
+            if type(inner["run"].get(each.name, each.kind())) is not each.kind:
+                raise RecordError(f"{where}: record.run.{each.name}: is no {each.kind.__name__}")
         run = Run.of(benchmark, inner["run"])
     except UnknownNameError as error:
         raise RecordError(f"{where}: record.benchmark: {error}") from error

@@ -37,7 +37,7 @@ class UnsoundFileError(Exception):
     """
 
     def __init__(self, code: str, **params: str) -> None:
-        super().__init__(code, params)
+        super().__init__(code)
         self.code = code
         self.params = params
 
@@ -171,4 +171,5 @@ def parse_json(content: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise UnsoundFileError("form.not_json", line=str(error.lineno), reason=error.msg) from error
     _check_depth(document)
+    decoded(json.dumps(document, ensure_ascii=False).encode(errors="surrogatepass"))  # no half pair
     return document

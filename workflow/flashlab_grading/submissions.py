@@ -40,7 +40,7 @@ from flashlab.devices import kind_of_device
 from flashlab.files import write_json
 from flashlab.forks import forked
 from flashlab.lab5.assigning import Line, Option, assign, check_results
-from flashlab.lab5.results import MAX_BYTES, MAX_ENTRIES, MAX_FILES, Folder, Result, read_folder
+from flashlab.lab5.results import KINDS, MAX_BYTES, MAX_ENTRIES, Folder, Result, read_folder
 from flashlab.plan.experiments import protocol_of
 from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
@@ -79,7 +79,8 @@ def _damage() -> Iterator[None]:
 def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[str]) -> None:
     """Write a zip's files below `target`, and note what is refused.
 
-    No more are written than are `left` of all zips' files and bytes.
+    No more bytes are written than are `left` to all zips. What is too large, and by its name no
+    result, is left out, as in a folder.
     """
     if not name.lower().endswith(".zip"):
         raise UnsoundFileError("form.archive_unknown")
@@ -94,8 +95,8 @@ def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[st
         path = PurePosixPath(info.filename.replace("\\", "/"))
         if info.is_dir() or _is_hidden(str(path)):
             continue
-        if min(left.values()) <= 0:
-            raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
+        if left["bytes"] <= 0:
+            raise UnsoundFileError("form.too_many_bytes", most=str(MAX_BYTES))
         try:
             has_drive = re.match("[A-Za-z]:", str(path))
             if path.is_absolute() or ".." in path.parts or has_drive or not path.parts:
@@ -105,12 +106,14 @@ def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[st
             if path.name.lower().endswith(ARCHIVES):
                 raise UnsoundFileError("form.archive_nested")
             if info.file_size > MAX_FILE_BYTES:  # it states the most that is read of it
+                if path.suffix.lower() not in KINDS:
+                    continue
                 most = str(MAX_FILE_BYTES)
                 raise UnsoundFileError("form.too_large", size=f"> {most}", most=most)
             with _damage(), archive.open(info) as member:
                 to = target / name / path
                 to.parent.mkdir(parents=True, exist_ok=True)
-                left.subtract({"files": 1, "bytes": to.write_bytes(member.read(MAX_FILE_BYTES))})
+                left["bytes"] -= 4096 + to.write_bytes(member.read(MAX_FILE_BYTES))  # as on a disk
         except UnsoundFileError as problem:
             found.refused[f"{name}/{info.filename}"] = problem
 
@@ -155,7 +158,7 @@ def check_submission(folder: str, name: str, device: str | None) -> Submission:
     path, found = Path(folder, name), Folder()
     below = (Path(here, file) for here, _, own in os.walk(path) for file in sorted(own))
     archives = {file.relative_to(path).as_posix(): file for file in below} or {name: path}
-    left = Counter({"files": MAX_FILES, "bytes": MAX_BYTES})
+    left = Counter({"bytes": MAX_BYTES})
     with tempfile.TemporaryDirectory(prefix="flashlab-") as unpacked:
         if path.is_symlink():
             found.refused[""], archives, path = UnsoundFileError("form.link"), {}, Path(unpacked)
@@ -165,7 +168,7 @@ def check_submission(folder: str, name: str, device: str | None) -> Submission:
                     _unpack(own, file, Path(unpacked), found, left)
                 except UnsoundFileError as problem:
                     found.refused[own] = problem
-        for root in (path, Path(unpacked)):
+        for root in filter(Path.is_dir, (path, Path(unpacked))):
             read_folder(root, found)
     return check_alone(submission_of(name, found, device))
 
@@ -174,7 +177,7 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
     """The submissions in a class's folder and the loose files beside them, sorted.
 
     A submission is a subfolder, a symbolic link (which is reported and not followed), or an archive
-    where no folder has its name. Of loose files at most `MAX_FILES` are named.
+    where no folder has its name. Of loose files at most `MAX_SUBMISSIONS` are named.
 
     ConfigError where the folder cannot be listed, or has none, or more than `MAX_SUBMISSIONS`.
     """
@@ -194,7 +197,7 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
             f"{folder} has {len(submissions) or 'no'} subfolders; each submission is one, and at "
             f"most {MAX_SUBMISSIONS} are graded. To check a single one: ./run selfcheck {folder}"
         )
-    return submissions, sorted(files - {*submissions})[:MAX_FILES]
+    return submissions, sorted(files - {*submissions})[:MAX_SUBMISSIONS]
 
 
 # Checked apart
@@ -205,19 +208,18 @@ MAX_SECONDS, MAX_MEMORY, POLL_SECONDS = 60.0, 1024**3, 0.05
 that a process may take beyond those it starts with."""
 
 
-class LimitError(Exception):
-    """A function took more than the limit that this names, or was killed."""
-
-
 def _answer(output: Connection, function: Callable[..., object], *arguments: Any) -> None:
     try:
         output.send(function(*arguments))
     except (ConfigError, ImportError) as error:
         output.send(error)
+    except Exception as error:  # that nobody foresaw, of which many cannot be sent
+        output.send(UnsoundFileError("form.failed", reason=repr(error)[:200]))
+        raise
 
 
 def apart(seconds: float, function: Callable[..., object], *arguments: Any) -> Any:
-    """A function's result or error, in a fork; LimitError if that took too much or was killed."""
+    """A function's result or error, in a fork; UnsoundFileError if it took too much or failed."""
     received, output = multiprocessing.Pipe(duplex=False)
     process = forked(_answer, output, function, *arguments)
     output.close()
@@ -232,7 +234,7 @@ def apart(seconds: float, function: Callable[..., object], *arguments: Any) -> A
                     process.kill()
         found = received.recv()
     except EOFError:  # also of what ends without an answer
-        raise LimitError(limit) from None
+        raise UnsoundFileError("form.budget", limit=limit) from None
     finally:
         process.kill()
         process.join()
@@ -266,8 +268,8 @@ def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterat
     for name in names:
         try:
             yield apart(MAX_SECONDS, check_submission, folder, name, device)
-        except LimitError as error:
-            line = Line("fail", "form.budget", params={"limit": str(error)})
+        except UnsoundFileError as problem:
+            line = Line("fail", problem.code, params=problem.params)
             yield check_alone(Submission(name, lines=[replace(line, submission=name)]))
 
 

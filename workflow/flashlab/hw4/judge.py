@@ -89,6 +89,8 @@ def judge(step_names: Sequence[str], names: Sequence[str], seed: int) -> int:
     """Judge steps (default: the last) on cases (default: all), a line each; 1 if one failed."""
     if unknown := [name for name in names if name not in CASES]:
         raise Hw4Error(f"unknown case {unknown[0]}; the cases are t01 to t30")
+    if seed < 0:
+        raise Hw4Error(f"--seed {seed}: give 0 or a whole number above it")
     chosen = [find_step(name).name for name in step_names or (None,)]
     print(ROW.format(*COLUMNS.split("|")))
     passed, judged = 0, [*itertools.product(names or CASES, chosen)]

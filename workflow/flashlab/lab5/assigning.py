@@ -58,8 +58,8 @@ def _takers(shape: Shape, memory: int) -> Iterator[str]:
 
 
 @lru_cache(65536)
-def _of_product(product: float, error: float, memory: int, causal: bool) -> tuple[Option, ...]:
-    """Every run with B·H·N²·d = `product`, within an `error`, that takes `memory` bytes."""
+def _of_product(product: float, error: float, memory: int, causal: bool) -> list[Option] | None:
+    """Every run with B·H·N²·d = `product`, within an `error`, of `memory` bytes; None of many."""
     import numpy as np  # calls that import no folder do not wait for it
 
     found: list[Option] = []
@@ -72,7 +72,7 @@ def _of_product(product: float, error: float, memory: int, causal: bool) -> tupl
         many = np.rint(quotient / squares)
         fits = (many > 0) & (np.abs(many * squares - quotient) <= error * quotient)
         if np.count_nonzero(fits) > MOST:
-            return ()
+            return None
         for n, groups in zip(lengths[fits].tolist(), many[fits].astype(int).tolist(), strict=True):
             least = next((f for f in range(2, isqrt(groups) + 1) if groups % f == 0), groups)
             # How B·H splits matters only in that the naive one copies where both are above 1.
@@ -81,7 +81,7 @@ def _of_product(product: float, error: float, memory: int, causal: bool) -> tupl
                 heads = (h for h in range(1, groups + 1) if groups % h == 0)
                 shapes = (Shape(groups // h, n, h, h * d, causal) for h in heads)
                 found += [(who, shape) for shape in shapes for who in _takers(shape, memory)]
-    return tuple(found)
+    return found
 
 
 def possible_runs(result: Result) -> list[Option]:
@@ -94,7 +94,9 @@ def possible_runs(result: Result) -> list[Option]:
         if result.error <= EXACT:  # a whole multiple of 8, as d is
             product = round(product / 8) * 8.0
         if isclose(product * operations, flops, rel_tol=EXACT):
-            options += _of_product(product, result.error, int(memory), causal)
+            if (found := _of_product(product, result.error, int(memory), causal)) is None:
+                return []
+            options += found
     return options
 
 
@@ -174,9 +176,10 @@ def contradiction(file: File, said: Said) -> tuple[str, str] | None:
     if not result.is_on_gpu or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
         return None
     if option and has_exact_memory(option):
-        last = Decimal(repr(result.peak_mib)).normalize().as_tuple().exponent
+        mib = Decimal(repr(result.peak_mib)).normalize()  # rounded to one, or to four digits
+        last = min(int(mib.as_tuple().exponent), max(mib.adjusted() - 3, 0))
         errors = [abs(size / costs.MIB - result.peak_mib) for size in memories(file, option)]
-        if min(errors) <= 0.5 * 10.0 ** min(int(last), 0):
+        if min(errors) <= 0.501 * 10.0**last:
             return None
         is_elsewhere = option[0] == NAIVE and option in possible_runs(result)
     elif option or not file.possible or matching(file.possible, said):
@@ -267,8 +270,7 @@ least share among all that a name or a statement says are naive."""
 
 def own_workspaces(result: Result) -> frozenset[int]:
     """The bytes that cuBLAS's workspaces can have on the device of a result, by default."""
-    device = find_device(result.said.get("device"))
-    own = device.cublas_workspaces if device else 0
+    own = getattr(find_device(result.said.get("device")), "cublas_workspaces", None)
     return frozenset({own}) if own else known_workspaces()
 
 
@@ -281,7 +283,8 @@ def _workspaces_of(files: Sequence[File]) -> frozenset[int]:
     for result, option in ((file.result, stated(file.result.told)) for file in files):
         is_naive = option and option[0] == NAIVE and result.is_on_gpu
         if option and is_naive and has_exact_memory(option) and has_flops(result, option[1]):
-            sizes[workspaces_of(option[1], round(result.peak_mib * costs.MIB))] += 1
+            size = workspaces_of(option[1], round(result.peak_mib * costs.MIB))  # to 0.05 MiB
+            sizes[next((own for own in known_workspaces() if abs(own - size) < 53e3), size)] += 1
     (size, count), *_ = sizes.most_common(1) or [(-1, 0)]
     is_shown = size >= 0 and count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values()))
     return frozenset({size}) if is_shown else own_workspaces(files[0].result)
@@ -502,10 +505,9 @@ def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
     files = read_numbers(computed)
     unusual = {size for f in files for size in f.workspaces - own_workspaces(f.result)}
     for size in sorted(unusual):
-        code = "of_another" if size in known_workspaces() else "unusual"
         verdict: Verdict = "warn" if size in known_workspaces() else "pass"
-        params = {"size": f"{size / costs.MIB:g}"}
-        lines.append(Line(verdict, f"identity.workspace_{code}", "", params))
+        code = f"identity.workspace_{'of_another' if verdict == 'warn' else 'unusual'}"
+        lines.append(Line(verdict, code, "", {"size": f"{size / costs.MIB:g}"}))
     judged = [check_identity(file) for file in files]
     sound = [f for f, line in zip(files, judged, strict=True) if line.verdict != "fail"]
     return lines + judged, sound

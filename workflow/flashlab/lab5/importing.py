@@ -116,10 +116,10 @@ def import_plan(
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         seen = f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else ""
         raise FolderError(f"{folder}: there is no result of the course's script in it{seen}")
-    named = {f.result.said["device"]: name for _, name, f in chosen if "device" in f.result.said}
-    cards = {kind_of_device(own): name for own, name in named.items()}
+    named = [(device, "--device"), *((f.result.said.get("device"), name) for _, name, f in chosen)]
+    cards = {kind_of_device(own): name for own, name in named if own}
     kinds = {f"{run.dtype} on {run.device}": name for run, name, _ in reversed(chosen)}
-    for several in (kinds, {} if device else cards):
+    for several in (kinds, cards):
         if len(several) > 1:
             each = listed(sorted(f"{file} is {kind}" for kind, file in several.items()))
             raise FolderError(f"{folder}: results of several kinds: {each}; import each by itself")
@@ -140,7 +140,7 @@ def import_plan(
             "folder": str(folder),
             **{"file": name, "path": result.path, "sha256": result.sha256},
             **{"status": result.status, "is_record": result.run is not None, "metrics": metrics},
-            "device_name": device or next(iter(named), None),
+            "device_name": next((own for own, _ in named if own), None),
             "remarks": [{"file": of, "code": code, "params": params} for of, code, params in told],
         }
         nth[run, str(protocol["name"])] += 1

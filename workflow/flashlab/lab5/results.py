@@ -31,7 +31,7 @@ from flashlab.records import COUNTERS, Measurement, RecordError, parse_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, decoded, opened, parse_json, printable, read_within
 
-RUNS_CSV, TABLES = "runs.csv", (".csv", ".tsv")
+RUNS_CSV, KINDS = "runs.csv", (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 
 
 class FolderError(Exception):
@@ -58,8 +58,8 @@ MAX_ROWS, MAX_COLUMNS = 20_000, 100
 BEGIN = 4096
 """Bytes that are read of a file whose name is not a result's, to see if it is one."""
 
-SPREADSHEETS = "cp950"
-"""Big5, the encoding of spreadsheets in Taiwan that do not write UTF-8."""
+OWN = {MEMORY: ("", MEMORY)} | {f"{p}.{kind}": (p, kind) for kind in (TIME, RATE) for p in PASSES}
+"""The pass (or ``""``) and the kind of each number, by the script's own keys."""
 
 
 def listed(texts: Sequence[str], sep: str = ", ", more: str = " and {} more", most: int = 5) -> str:
@@ -70,22 +70,22 @@ def listed(texts: Sequence[str], sep: str = ", ", more: str = " and {} more", mo
 
 def _is_result(folder: Path, path: str) -> bool:
     """True if a file is to be read: by its name, or because it begins like the script's JSON."""
-    if (kind := PurePosixPath(path).suffix.lower()) in (*TABLES, ".json", ".jsonl", ".ndjson"):
+    if (kind := PurePosixPath(path).suffix.lower()) in KINDS:
         return True
     with suppress(UnsoundFileError, OSError), opened(str(folder / path)) as descriptor:
         content = os.read(descriptor, BEGIN)
         is_json = content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
         return kind != ".ipynb" and is_json and any(f'"{x}'.encode() in content for x in PASSES)
-    return False  # a damaged or special file that nobody has to read
+    return (folder / path).is_dir()  # by a link; a damaged or special file nobody has to read
 
 
 def paths_in(folder: Path) -> Iterator[str]:
-    """The files that may be results, and each ``runs.csv``, by name; no link is followed.
+    """The files that may be results, each ``runs.csv``, linked folders, and ``FOLDER/*`` of closed.
 
     UnsoundFileError where there are more entries, files or levels than anyone hands in.
     """
-    entries = files = 0
-    for here, inner, names in os.walk(folder):
+    entries, files, closed = 0, 0, list[OSError]()
+    for here, inner, names in os.walk(folder, onerror=closed.append):
         below = Path(here).relative_to(folder)
         entries += len(inner) + len(names)
         inner[:] = sorted(name for name in inner if name[0] != "." and name != "__MACOSX")
@@ -93,11 +93,12 @@ def paths_in(folder: Path) -> Iterator[str]:
             raise UnsoundFileError("form.too_many", most=str(MAX_ENTRIES))
         if inner and len(below.parts) == MAX_DEPTH:
             raise UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
-        for name in sorted(names):
+        for name in sorted((*names, *(n for n in inner if os.path.islink(Path(here, n))))):
             if name[0] != "." and _is_result(folder, path := (below / name).as_posix()):
                 if (files := files + 1) > MAX_FILES:
                     raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
                 yield path
+    yield from ((Path(each.filename).relative_to(folder) / "*").as_posix() for each in closed)
 
 
 def flat(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,12 +122,10 @@ def _is_plain(document: Mapping[str, Any]) -> bool:
 
 
 def numbers_in(values: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any, str]]:
-    """The key, the value and the factor of each number, by its pass (or ``""``) and its kind."""
-    found: dict[tuple[str, str], tuple[str, Any, str]] = {}
-    for key, value in values.items():
-        if number := words.number_of(key):
-            found.setdefault(number[:2], (key, value, number[2]))
-    return found
+    """The key, value and factor of each number, by pass (or ``""``) and kind: the script's own."""
+    ordered = sorted([*values][::-1], key=OWN.__contains__)  # the last is kept; else the first
+    numbers = ((key, words.number_of(key)) for key in ordered)
+    return {of[:2]: (key, values[key], of[2]) for key, of in numbers if of}
 
 
 def says_out_of_memory(values: Mapping[str, Any]) -> bool:
@@ -180,7 +179,7 @@ def _parsed(content: bytes) -> Any:
 
 def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str]]]]:
     """The delimiter, the headings, and the rows of CSV with their lines, without empty ones."""
-    text = decoded(content, SPREADSHEETS)
+    text = decoded(content, "cp950")  # Big5, of spreadsheets in Taiwan that write no UTF-8
     if "\0" in text:
         raise UnsoundFileError("form.csv", reason="it contains a NUL character")
     first = text.lstrip().partition("\n")[0]
@@ -203,7 +202,7 @@ def documents_in(path: str, content: bytes) -> dict[str, Any]:
 
     UnsoundFileError where the file cannot be read.
     """
-    if PurePosixPath(path).suffix.lower() not in TABLES:
+    if PurePosixPath(path).suffix.lower() not in (".csv", ".tsv"):
         document = _parsed(content)
         return dict(_results_within(path, document, {})) or {path: document}
     delimiter, header, rows = table_rows(content)
@@ -351,9 +350,8 @@ def _numbers_of(
     UnsoundFileError where one is missing, with the keys seen and wanted, is none, or out of range.
     """
     values = list[float]()
-    for which, kind in [("", MEMORY), *((each, kind) for kind in (TIME, RATE) for each in PASSES)]:
+    for wanted, (which, kind) in OWN.items():
         if (which, kind) not in found:
-            wanted = ".".join(filter(None, (which, kind)))
             raise UnsoundFileError("form.missing_key", key=wanted, seen=keys_of(document))
         (key, given, factor), (low, high) = found[which, kind], RANGES[kind]
         if type(given) not in (int, float):

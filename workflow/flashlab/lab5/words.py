@@ -106,7 +106,7 @@ def number_of(heading: str) -> tuple[str, str, str] | None:
     The unit is in brackets or at the end, as in ``time(ms)``, ``Forward Time [us]``,
     ``forward_time_ms``; without one it is the script's own.
     """
-    parts = re.fullmatch(r"(.*?)[\s_]*[(（\[]([^)）\]]*)[)）\]]", heading.strip())
+    parts = re.fullmatch(r"([^(（\[]*)[(（\[]([^)）\]]*)[)）\]]", heading.strip())
     parts = parts or re.fullmatch("(.*)[ _](ms|us|s|mb|mib|gb|gib)", heading.strip(), re.I)
     name, unit = (parts[1], _plain(parts[2])) if parts else (heading, "")
     for which, words in {**_PASSES, "": "$"}.items():
@@ -149,10 +149,11 @@ def _cell(column: str, text: str) -> Any:
 
 
 def said_in_cells(cells: Mapping[str, str]) -> dict[str, Any]:
-    """The statement in cells by their columns' headings; an empty one, ? or cuda, says nothing."""
+    """The statement in cells by their columns' headings; an empty one, ?, cuda:1, says nothing."""
     named = {column_of(heading): text.strip() for heading, text in cells.items() if heading}
-    kept, empty = (*RUNS_CSV_COLUMNS, HEAD_DIM), ("", "?", "cuda", "cuda:0", "gpu")
-    said = {c: _cell(c, t) for c, t in named.items() if c in kept and t.lower() not in empty}
+    kept, empty = (*RUNS_CSV_COLUMNS, HEAD_DIM), r"\w* (\?|gpu|cuda(:\d+)?)?|device \d+"
+    told = {c for c, t in named.items() if c in kept and not re.fullmatch(empty, f"{c} {t}", re.I)}
+    said = {column: _cell(column, named[column]) for column in named if column in told}
     if {HEAD_DIM, "num_heads"} <= said.keys():
         said.setdefault("emb_dim", said["num_heads"] * said[HEAD_DIM])
     if said.get("emb_dim", 0) % said.get("num_heads", 1):
