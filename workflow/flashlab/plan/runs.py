@@ -135,12 +135,13 @@ def counting_protocol(
 def plan_recorded(
     experiments: Iterable[Experiment], protocol: str, dataset: Dataset, *, imported: bool
 ) -> Planned:
-    """Each run with its files in the dataset, of this protocol or else of the dataset's own.
+    """Each run with its files in the dataset: all of this protocol, or else of the dataset's own.
 
     Those of an `imported` folder are yet to be made. DatasetError lists what the dataset lacks.
     """
-    runs, held, names = runs_of(experiments), dataset.held, (protocol, dataset.protocol)
-    found = {run: next((held[run, n] for n in names if (run, n) in held), []) for run in runs}
+    runs, held = runs_of(experiments), dataset.held
+    name = protocol if all((run, protocol) in held for run in runs) else dataset.protocol
+    found = {run: held.get((run, name), []) for run in runs}
     counted = {run: held[run, COUNTERS][0] for run in runs if (run, COUNTERS) in held}
     planned = Planned(found, counted)
     if lacking := [str(run) for run in runs if not found[run]]:

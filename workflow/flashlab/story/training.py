@@ -328,17 +328,21 @@ def curves(d: Training) -> Observation | None:
     if seeds is None:
         return None
     own, others = _losses(d.data, d.name), _losses(d.data, seeds)
-    alike = {key[2]: curve for key, curve in others.items() if key[:2] == d.plain}
+    alike = {key[2]: curves[0] for key, curves in others.items() if key[:2] == d.plain}
     base = own.get((*d.plain, d.at))
     if base is None or len(alike) < SEEDS or len(own) < 2:
         return None
-    steps = min(map(len, [*own.values(), *alike.values()]))
+    steps = min(map(len, [*itertools.chain(*own.values()), *alike.values()]))
 
     def apart(one: Sequence[float], other: Sequence[float]) -> float:
         return float(np.sqrt(np.mean(np.square(np.subtract(one[:steps], other[:steps])))))
 
     spread = max(apart(*pair) for pair in itertools.combinations(alike.values(), 2))
-    away = {key: apart(curve, base) for key, curve in own.items() if key[:2] != d.plain}
+    away = {
+        key: max(apart(curve, base[0]) for curve in curves)
+        for key, curves in own.items()
+        if key[:2] != d.plain
+    }
     differs = sorted({key[0] for key, distance in away.items() if distance > spread})
     facts = {"naive": d.data.baseline, "seeds": len(alike), "steps": steps, "differs": differs}
     facts |= {"apart": max(away.values()), "spread": spread}
@@ -346,8 +350,8 @@ def curves(d: Training) -> Observation | None:
     return d.observe("curves", facts, section=seeds, variant=variant)
 
 
-def _losses(data: Dataset, name: str) -> dict[tuple[str, bool, int], list[float]]:
-    """The loss by step of an experiment's runs, of the first process of each."""
+def _losses(data: Dataset, name: str) -> dict[tuple[str, bool, int], list[list[float]]]:
+    """The loss by step of an experiment's runs, of each process, the first one first."""
     table = read_table(data.folder / "tables" / name / "curves.csv")
     table = table[table.metric == "loss"].sort_values(["process", "index"])
     found: dict[tuple[str, bool, int], dict[int, list[float]]] = {}
@@ -355,7 +359,7 @@ def _losses(data: Dataset, name: str) -> dict[tuple[str, bool, int], list[float]
     for *key, process, value in zip(*columns, table["value"], strict=True):
         curves_of = found.setdefault((key[0], bool(key[1]), int(key[2])), {})
         curves_of.setdefault(process, []).append(value)
-    return {key: next(iter(of.values())) for key, of in found.items()}
+    return {key: [*of.values()] for key, of in found.items()}
 
 
 def story(data: Dataset) -> Iterator[Observation]:

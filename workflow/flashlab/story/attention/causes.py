@@ -265,7 +265,7 @@ def heads(s: Sweep) -> Observation | None:
 def head_sizes(s: Sweep) -> dict[str, Any] | None:
     """The facts of `heads`; at ``good`` sizes all take at most ``there`` longer than at best."""
     dims = roles.head_dims(s)
-    if s.symbol != "H" or len({*dims.values()}) < 2 or roles.odd_at(s) or s.is_switch:
+    if s.symbol != "H" or len({*dims.values()}) < 3 or roles.odd_at(s) or s.is_switch:
         return None
     table = s.medians(TOTAL)
     names = [n for n in roles.subjects(s) if table[n].notna().all()]

@@ -62,7 +62,7 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     facts["shares"] = shares
     if found == "constant":
         facts["mask"] = roles.mask_of(s)
-        return "fits" if s.symbol == "N" else "still"
+        return "fits" if s.symbol == "N" and shares[1] < SAVES * shares[0] else "still"
     steps = speeds.x.astype(float)
     if not (steps.is_monotonic_increasing if found == "grows" else steps.is_monotonic_decreasing):
         return "moves"  # "the more, the more" is of every step

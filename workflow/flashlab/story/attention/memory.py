@@ -124,7 +124,7 @@ def _variant(
         return "heads", {"each": each, "rest": others, "what": what}
     ratios = [added[name] / added[base] for name in names if added[base] > 0]
     if s.symbol == "E" and ratios and all(1 / NEARLY < x < NEARLY for x in ratios):
-        return "alike", {"added": [added[base], max(added[name] for name in names)]}
+        return "alike", {"added": [added[base], [added[name] for name in names]]}
     return "grown", {}
 
 

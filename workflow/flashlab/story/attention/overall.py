@@ -85,6 +85,7 @@ def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
 def _wins(data: Dataset, without: Collection[str] = (), by: str = "time") -> dict[str, int]:
     """At how many distinct settings each has the least time, of two or more; most first."""
     rows = _runs(data, roles.everyone)
+    rows = rows[rows.experiment.isin([s.name for s in data.sweeps])]  # each has all of its own
     rows = rows[~rows.odd.astype(bool) & ~rows["name"].isin([*without])]
     rows = rows.dropna(subset=by).drop_duplicates(["name", "setting"])
     several = rows[rows.groupby("setting").name.transform("count") > 1]
@@ -142,7 +143,7 @@ def _alone(data: Dataset, name: str, key: str) -> dict[str, Any]:
 
 def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     """Of several: the exceptions, who has the lowest total where, and who without our own."""
-    fused = not any(roles.stores_scores(data, str(name)) for name in rows.name.unique())
+    fused = roles.stores_scores(data, data.baseline)
     fast, slow = rows[rows.verdict == "faster"], rows[rows.verdict == "slower"]
     exceptions = [
         clause("exception", name=name, d=sorted({*map(int, r.head_dim)}), x=roles.span(r.x))
@@ -224,6 +225,7 @@ def decides(data: Dataset) -> Observation | None:
     facts = {"of": shown, "what": "mask" if first["says"] == "moves_mask" else first["p"]}
     is_most = all(first["least"] > m["most"] for m in rest) and first["p"] in "NBHE"
     is_most &= not any(map(roles.is_alike, data.sweeps))
+    is_most &= [s.symbol for s in _told(data)].count(first["p"]) == 1  # it names the experiment
     evidence = data.rows(pd.DataFrame({"row": [row for m in shown for row in m["rows"]]}))
     return Observation("decides", None, facts, evidence, "most" if is_most else "some", "answer")
 

@@ -65,7 +65,8 @@ def subjects(s: Sweep) -> list[str]:
 def group(s: Sweep, names: Iterable[str], short: bool = False) -> dict[str, Any]:
     """The clause that names one, or says how many of which kind there are; in short, of all."""
     names = list(names)
-    fused = not any(stores_scores(s.data, name) for name in {*names, *subjects(s)})
+    fused = stores_scores(s.data, s.data.baseline)
+    fused &= not any(stores_scores(s.data, name) for name in names)
     says = "who_one" if len(names) == 1 else "who_fused" if fused else "who_others"
     if says != "who_one" and names != subjects(s):
         says = "who_names" if len(names) < 4 else "who_some" if fused else "who_part"
@@ -188,8 +189,8 @@ def change(speeds: pd.DataFrame) -> str:
 
 
 def turns(speeds: pd.DataFrame) -> bool:
-    """True if one step of a lead is shown to go up, and another down."""
-    steps = [*itertools.pairwise(row for _, row in speeds.iterrows())]
+    """True if a lead is shown to go up between two values, and down between two."""
+    steps = [*itertools.combinations((row for _, row in speeds.iterrows()), 2)]
     return any(beyond(b, a) for a, b in steps) and any(beyond(a, b) for a, b in steps)
 
 
@@ -216,8 +217,8 @@ def leader(s: Sweep, variant: str = "") -> str | None:
 
 
 def not_slower(s: Sweep, best: str, at: int, variant: str = "") -> list[str]:
-    """The subjects that are not shown slower than the best at a value."""
-    verdicts = {n: word(s.speed(TOTAL, n, best, variant), at, "verdict") for n in subjects(s)}
+    """Those that are not shown slower than the best at a value."""
+    verdicts = {n: word(s.speed(TOTAL, n, best, variant), at, "verdict") for n in everyone(s)}
     return [n for n, verdict in verdicts.items() if n != best and verdict in ("equal", "undecided")]
 
 

@@ -152,9 +152,8 @@ def leaders(s: Sweep) -> Observation | None:
     wins = {n: [at for at in best if best[at] == n] for n in s.names}
     of: list[Clause] = [{"name": n, "p": s.symbol, "at": at} for n, at in wins.items() if at]
     last = led[0]["at"][1] if led else end
-    after = best.get(last, name)
-    tiers = tiers_of(s, last, after) if led else []
-    follow = clause("tiers", p=s.symbol, at=last, of=tiers, after=after, base=s.data.baseline)
+    tiers = tiers_of(s, last, best.get(last, name)) if led else []
+    follow = clause("tiers", p=s.symbol, at=last, of=tiers, base=s.data.baseline)
     facts = {
         "wins": clause("wins_some", of=of) if of[1:] else clause("wins_every", **of[0]),
         "near": clause("near", of=near) if near else None,
