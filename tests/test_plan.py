@@ -264,6 +264,11 @@ def test_a_recorded_dataset_lists_what_it_lacks(tmp_path: Path) -> None:
     ):
         with pytest.raises(DatasetError, match=said):
             plan_recorded([Experiment("seq_len", NAMES, runs)], "sampled", dataset, imported=False)
+    held = [(one, "lab5"), (one, "sampled"), (other, "sampled")]  # what lacks one is not mixed
+    both = [Entry(run, {"name": name}, tmp_path / name, "") for run, name in held]
+    asked = [Experiment("seq_len", NAMES, (one, other))]
+    plan = plan_recorded(asked, "lab5", replace(dataset, entries=both), imported=True)
+    assert [entry.protocol["name"] for entry in plan.entries] == ["sampled", "sampled"]
 
 
 def test_a_dataset_brings_its_experiments_which_can_be_taken_by_name_with_fewer_implementations(
