@@ -144,9 +144,10 @@ def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
 
 def _largest(ok: pd.DataFrame, compared: str) -> str:
     """The largest relative error of records, and in brackets that of the plain formula."""
+    gates = [each for gate in ok.gate if gate for each in (gate, gate.get("again") or {})]
     found = []
     for kind in ("errors", "plain_errors"):
-        known = [(gate or {}).get(kind, {}).get(compared) for gate in ok.gate]
+        known = [(gate.get(kind) or {}).get(compared) for gate in gates]
         worst = max((f"{x:.1e}" for x in known if x is not None), key=float, default="")
         found.append(worst.replace("e-0", "e-"))
     return f"{found[0] or '–'}{f' ({found[1]})' if found[1] else ''}"
