@@ -196,6 +196,7 @@ def test_what_is_no_result_is_named_with_its_keys(tmp_path: Path) -> None:
 def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"b/a.json": RESULT, "mine/runs.csv": rows(row(file="b/a.json"))})
     tmp_path.joinpath("mine", "b").symlink_to(tmp_path / "b")
+    tmp_path.joinpath("mine", "same").symlink_to(tmp_path / "mine")  # read where it lies
     found = read_folder(tmp_path / "mine")
     assert not found.results and {*found.refused} == {"b", "runs.csv/2"}
 

@@ -80,20 +80,20 @@ def _is_result(folder: Path, path: str) -> bool:
 
 
 def paths_in(folder: Path) -> Iterator[str]:
-    """The files that may be results, each ``runs.csv``, linked folders, and ``FOLDER/*`` of closed.
+    """What may be a result, each ``runs.csv``, links to folders elsewhere, ``FOLDER/*`` of closed.
 
     UnsoundFileError where there are more entries, files or levels than anyone hands in.
     """
-    entries, files, closed = 0, 0, list[OSError]()
+    entries, files, closed, root = 0, 0, list[OSError](), folder.resolve()
     for here, inner, names in os.walk(folder, onerror=closed.append):
         below = Path(here).relative_to(folder)
-        entries += len(inner) + len(names)
-        inner[:] = sorted(name for name in inner if name[0] != "." and name != "__MACOSX")
-        if entries > MAX_ENTRIES:
+        if (entries := entries + len(inner) + len(names)) > MAX_ENTRIES:
             raise UnsoundFileError("form.too_many", most=str(MAX_ENTRIES))
+        inner[:] = sorted(name for name in inner if name[0] != "." and name != "__MACOSX")
         if inner and len(below.parts) == MAX_DEPTH:
             raise UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
-        for name in sorted((*names, *(n for n in inner if os.path.islink(Path(here, n))))):
+        linked = (n for n in inner if not Path(here, n).resolve().is_relative_to(root))
+        for name in sorted((*names, *linked)):
             if name[0] != "." and _is_result(folder, path := (below / name).as_posix()):
                 if (files := files + 1) > MAX_FILES:
                     raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
