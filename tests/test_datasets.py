@@ -152,7 +152,10 @@ def frozen(tmp_path: Path) -> Frozen:
             **{"device": "cpu", "device_name": "", "config": config, "ceilings": str(ceilings)},
             counters=[path for path, record in paths.items() if record.has_counters],
             orders={
-                path: {"run": record.run.to_json(), "protocol": dict(record.protocol)}
+                path: {
+                    **{"run": record.run.to_json(), "protocol": dict(record.protocol)},
+                    "process": record.process,
+                }
                 for path, record in paths.items()
             },
         )
@@ -189,6 +192,19 @@ def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) ->
         with pytest.raises(DatasetError, match=f"exists already.* {said}"):
             frozen(*records)
     assert contents(folder) == before
+
+
+def test_a_further_process_is_added_if_it_is_of_the_same_device(frozen: Frozen, run: Run) -> None:
+    frozen(record_of(run))
+    further = [record_of(run, sources={"process": process}) for process in (1, 2)]
+    frozen(further[0])
+    held = read_dataset(frozen(further[1])).held[run, "sampled"]
+    assert [entry.process for entry in held] == [0, 1, 2]
+    with pytest.raises(DatasetError, match=r"exists already.* 1 of these runs"):
+        frozen(replace(further[0], message="again"))
+    other = record_of(run, sources={"process": 3}, environment={"device_name": "Other"})
+    with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
+        frozen(other)
 
 
 def test_protocols_and_counters_are_added_once(frozen: Frozen, run: Run, other: Run) -> None:

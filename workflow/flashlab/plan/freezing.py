@@ -103,14 +103,17 @@ def lacking(plan: Plan, data: Path = DATA) -> list[str]:
 
 
 def _refuse_overlap(plan: Plan, files: Iterable[str], data: Path) -> None:
-    """DatasetError where the dataset has runs of these files already, or of another device."""
+    """DatasetError where the dataset has some of these processes, or is of another device."""
     folder, there = _dataset_of(plan, data)
-    benchmark, orders = find_benchmark(plan.benchmark), [plan.orders[file] for file in files]
-    runs = {(Run.of(benchmark, o["run"]), o["protocol"]["name"]) for o in orders}
     if there is None:
         return
-    again = len(runs & there.held.keys())
-    if again or {(run.device, run.dtype) for run, _ in runs} - {(there.device, there.dtype)}:
+    benchmark, orders = find_benchmark(plan.benchmark), [plan.orders[file] for file in files]
+    runs = [Run.of(benchmark, order["run"]) for order in orders]
+    measured = [
+        (run, o["protocol"]["name"], o["process"]) for run, o in zip(runs, orders, strict=True)
+    ]
+    again = len({(e.run, e.protocol["name"], e.process) for e in there.entries} & {*measured})
+    if again or {(run.device, run.dtype) for run in runs} - {(there.device, there.dtype)}:
         raise DatasetError(
             f"{folder} exists already and has "
             + (f"{again} of these runs" if again else f"{there.device} {there.dtype} runs")
@@ -149,8 +152,8 @@ def keep(plan: Plan, data: Path) -> Path:
     """Keep the planned records that the dataset of the configuration's name lacks; its folder.
 
     Its manifest also keeps the experiments that they were measured for, which a report of the
-    dataset shows, and whether each was measured `alone` on its host. Records under a further
-    protocol, and counters, can be added to an existing dataset; its records are never overwritten.
+    dataset shows, and whether each was measured `alone` on its host. Further processes, records
+    under a further protocol, and counters can be added; what is recorded is never overwritten.
     Counters that could not be read are left out. The manifest is written last: files that it does
     not name, as after a kill, are not in the dataset.
 
@@ -180,7 +183,7 @@ def keep(plan: Plan, data: Path) -> Path:
     _refuse_overlap(plan, records, data)
     folder.joinpath("records").mkdir(parents=True, exist_ok=True)
     if there:
-        _refuse_others_counters(there, records)
+        _refuse_other_devices(there, records)
         manifest = read_json(folder / MANIFEST)
     else:
         run = next(iter(runs.values()))
@@ -210,18 +213,16 @@ def keep(plan: Plan, data: Path) -> Path:
     return folder
 
 
-def _refuse_others_counters(there: Dataset, records: Mapping[str, Record]) -> None:
-    """DatasetError for counters that were not read where the dataset's run was measured."""
-    timed = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
-    counted = {f: r for f, r in records.items() if r.has_counters and r.run in timed}
-    for file, record in counted.items():
-        recorded = read_record(timed[record.run], record.run).environment
+def _refuse_other_devices(there: Dataset, records: Mapping[str, Record]) -> None:
+    """DatasetError for what was not measured where the dataset's first process of the run was."""
+    first = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
+    for file, record in records.items():
+        recorded = read_record(first.get(record.run, Path(file)), record.run).environment
         for key in ("device_name", "provider"):
             if record.environment.get(key) != recorded.get(key):
                 raise DatasetError(
-                    f"{file}: the counters of {record.run} have the {key} "
-                    f"{record.environment.get(key)}, but {there.name} recorded it with "
-                    f"{recorded.get(key)}; read them in the same environment"
+                    f"{file}: {record.run} has the {key} {record.environment.get(key)}, but "
+                    f"{there.name} recorded it with {recorded.get(key)}; measure it there too"
                 )
 
 
