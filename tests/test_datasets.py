@@ -152,11 +152,8 @@ def frozen(tmp_path: Path) -> Frozen:
             **{"device": "cpu", "device_name": "", "config": config, "ceilings": str(ceilings)},
             counters=[path for path, record in paths.items() if record.has_counters],
             orders={
-                path: {
-                    **{"run": record.run.to_json(), "protocol": dict(record.protocol)},
-                    "process": record.process,
-                }
-                for path, record in paths.items()
+                path: {"run": r.run.to_json(), "protocol": dict(r.protocol), "process": r.process}
+                for path, r in paths.items()
             },
         )
         return keep(plan, tmp_path / data)
@@ -183,28 +180,21 @@ def test_what_is_frozen_is_read_back_record_by_record(frozen: Frozen, run: Run, 
 
 
 def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) -> None:
-    before = contents(folder := frozen(record_of(run)))
-    frozen(record_of(run))  # which it has
+    further = [record_of(run, sources={"process": process}) for process in range(3)]
+    for added in (further[0], further[0], further[1], further[2]):  # the second is there
+        folder = frozen(added)
+    assert [entry.process for entry in read_dataset(folder).held[run, "sampled"]] == [0, 1, 2]
+    before = contents(folder)
     for said, records in (
-        ("1 of these runs.*another name", [record_of(other), record_of(run, "oom")]),
+        (
+            "1 of these runs.*another name",
+            [record_of(other), record_of(run, "oom", sources={"process": 2})],
+        ),
         ("cpu float32 runs", [record_of(replace(run, dtype="float16", device="cuda"))]),
     ):
         with pytest.raises(DatasetError, match=f"exists already.* {said}"):
             frozen(*records)
     assert contents(folder) == before
-
-
-def test_a_further_process_is_added_if_it_is_of_the_same_device(frozen: Frozen, run: Run) -> None:
-    frozen(record_of(run))
-    further = [record_of(run, sources={"process": process}) for process in (1, 2)]
-    frozen(further[0])
-    held = read_dataset(frozen(further[1])).held[run, "sampled"]
-    assert [entry.process for entry in held] == [0, 1, 2]
-    with pytest.raises(DatasetError, match=r"exists already.* 1 of these runs"):
-        frozen(replace(further[0], message="again"))
-    other = record_of(run, sources={"process": 3}, environment={"device_name": "Other"})
-    with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
-        frozen(other)
 
 
 def test_protocols_and_counters_are_added_once(frozen: Frozen, run: Run, other: Run) -> None:
@@ -217,9 +207,12 @@ def test_protocols_and_counters_are_added_once(frozen: Frozen, run: Run, other: 
         assert len(contents(folder)) == len(before) + 1
     held = read_dataset(folder).held
     assert {(run, "lab5"), (run, COUNTERS)} <= held.keys() and (other, COUNTERS) not in held
-    strange = counters_of(records[1], environment={"device_name": "Other"})
-    with pytest.raises(DatasetError, match=r"device_name Other, but .* recorded it with Abacus"):
-        frozen(*records, counters=[strange])
+    environment = {"device_name": "Other"}
+    strange = counters_of(records[1], environment=environment)
+    further = record_of(run, sources={"process": 1}, environment=environment)
+    for given, counters in (([further], []), ([], [strange])):
+        with pytest.raises(DatasetError, match=r"device_name Other, but .* it with Abacus"):
+            frozen(*records, *given, counters=counters)
 
 
 def test_an_anonymous_dataset_names_no_machine_and_no_folder(frozen: Frozen, run: Run) -> None:

@@ -109,10 +109,9 @@ def _refuse_overlap(plan: Plan, files: Iterable[str], data: Path) -> None:
         return
     benchmark, orders = find_benchmark(plan.benchmark), [plan.orders[file] for file in files]
     runs = [Run.of(benchmark, order["run"]) for order in orders]
-    measured = [
-        (run, o["protocol"]["name"], o["process"]) for run, o in zip(runs, orders, strict=True)
-    ]
-    again = len({(e.run, e.protocol["name"], e.process) for e in there.entries} & {*measured})
+    of = zip(runs, orders, strict=True)
+    measured = {(run, o["protocol"]["name"], o["process"]) for run, o in of}
+    again = len(measured & {(e.run, e.protocol["name"], e.process) for e in there.entries})
     if again or {(run.device, run.dtype) for run in runs} - {(there.device, there.dtype)}:
         raise DatasetError(
             f"{folder} exists already and has "
