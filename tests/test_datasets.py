@@ -180,16 +180,12 @@ def test_what_is_frozen_is_read_back_record_by_record(frozen: Frozen, run: Run, 
 
 
 def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run, other: Run) -> None:
-    further = [record_of(run, sources={"process": process}) for process in range(3)]
-    for added in (further[0], further[0], further[1], further[2]):  # the second is there
-        folder = frozen(added)
+    for process in (0, 0, 1, 2):  # the second is there
+        folder = frozen(record_of(run, sources={"process": process}))
     assert [entry.process for entry in read_dataset(folder).held[run, "sampled"]] == [0, 1, 2]
     before = contents(folder)
     for said, records in (
-        (
-            "1 of these runs.*another name",
-            [record_of(other), record_of(run, "oom", sources={"process": 2})],
-        ),
+        ("1 of these runs.*another name", [record_of(other), record_of(run, "oom")]),
         ("cpu float32 runs", [record_of(replace(run, dtype="float16", device="cuda"))]),
     ):
         with pytest.raises(DatasetError, match=f"exists already.* {said}"):
@@ -207,12 +203,10 @@ def test_protocols_and_counters_are_added_once(frozen: Frozen, run: Run, other: 
         assert len(contents(folder)) == len(before) + 1
     held = read_dataset(folder).held
     assert {(run, "lab5"), (run, COUNTERS)} <= held.keys() and (other, COUNTERS) not in held
-    environment = {"device_name": "Other"}
-    strange = counters_of(records[1], environment=environment)
-    further = record_of(run, sources={"process": 1}, environment=environment)
-    for given, counters in (([further], []), ([], [strange])):
+    elsewhere = {"environment": {"device_name": "Other"}, "sources": {"process": 1}}
+    for added in (record_of(run, **elsewhere), counters_of(records[1], **elsewhere)):
         with pytest.raises(DatasetError, match=r"device_name Other, but .* it with Abacus"):
-            frozen(*records, *given, counters=counters)
+            frozen(*records, counters=[added])
 
 
 def test_an_anonymous_dataset_names_no_machine_and_no_folder(frozen: Frozen, run: Run) -> None:
