@@ -284,8 +284,8 @@ def clock(d: Ladder) -> Observation | None:
     facts = {
         "gain": gain is not None and gain.verdict == FASTER,
         "host": host.x if host is not None and host.verdict == FASTER else None,
-        **{"best": d.best, "first": first, "process": told, "overhead": overhead},
-        "all": len(told[FASTER]) == len(d.names) - 1,
+        **{"best": d.best, "first": first, "case": d.place(d.name, d.at), "process": told},
+        **{"overhead": overhead, "all": len(told[FASTER]) == len(d.names) - 1},
         "row": 2 < len(places) == len(told[SLOWER]) and places[-1] - places[0] == len(places) - 1,
         "by_start": bool(slower) and slower == told[SLOWER] and all(late),
         "level": [name for name, speed in others.items() if speed.verdict in OPEN],

@@ -194,12 +194,14 @@ def answer(d: Training) -> Observation:
         among = d.over(d.plain, [each for each in d.table if each[0] in d.fused])
         facts: dict[str, Any] = {"naive": d.data.baseline}
         return d.observe("answer", facts, among.values(), "answer", variant="none")
-    rows, compiled = [d.table[each] for each in d.advised], d.lowest[1]
     names, speeds = [name for name, _ in d.advised], d.over(d.plain, d.advised)
+    told, compiled = by_verdict(d.rivals), d.lowest[1]
+    level = [name for name in names if name not in told[SLOWER]]
+    rows = [d.table[name, compiled] for name in level]
     waits = [row.wide - 1 for row in rows if row.share <= HOST and row.wide > 1 + MARGIN]
-    verdicts = {speed.verdict for speed in d.rivals.values()}
-    which = "fastest" if verdicts == {SLOWER} else "equal" if verdicts == {EQUAL} else "undecided"
-    ends = (d.data.baseline, True), (d.fused[0], False)
+    which = "fastest" if len(level) == 1 else "undecided" if told[UNDECIDED] else "equal"
+    fused = d.fused[0]
+    ends = (d.data.baseline, True), (fused, False)
     alone = d.speed(*ends)
     facts = {
         **{"naive": d.data.baseline, "names": names, "compiled": compiled},
@@ -207,32 +209,29 @@ def answer(d: Training) -> Observation:
         "x": [speed.x for speed in speeds.values()],
         "memory": max(d.memory(each, d.plain) for each in d.advised),
         "others": [n for n in d.fused if n not in names and (n, compiled) in d.table],
-        **{"which": which if d.rivals else "one", "lowest": d.lowest[0]},
+        **{"which": which if d.rivals else "one", "lowest": d.lowest[0], "level": level},
         "host": {"count": sum(r.share <= HOST for r in rows), "by": max(waits)} if waits else None,
         "cost": _cost(d) if compiled else None,
-        "alone": None,
+        "alone": alone and {"fused": fused, "verdict": alone.verdict, "memory": d.memory(*ends)},
     }
-    if alone is not None:
-        facts["alone"] = {"fused": ends[1][0], "verdict": alone.verdict, "memory": d.memory(*ends)}
     found = [*speeds.values(), *d.rivals.values(), d.compiling, alone]
     return d.observe("answer", facts, found, "answer", variant="use")
 
 
-def _cost(d: Training) -> dict[str, list[float]] | None:
-    """What compiling the advised ones takes, and after how many iterations it is made up for.
+def _cost(d: Training) -> dict[str, Any] | None:
+    """What compiling takes, and after how many iterations it is made up for.
 
-    None unless each is, going by the medians.
+    Of the advised ones that it is shown to make faster, if any.
     """
-    seconds, after = list[float](), list[float]()
-    for name, _ in d.advised:
-        on, off = d.table[name, True], d.table.get((name, False))
-        if off is None or not on.compile_time > 0 or on.iteration_time >= off.iteration_time:
-            return None
+    faster = [n for n in by_verdict(d.by_compiling)[FASTER] if d.table[n, True].compile_time > 0]
+    names = [name for name, _ in d.advised if name in faster]
+    rows = [(d.table[name, True], d.table[name, False]) for name in names]
+    seconds, after = [on.compile_time for on, _ in rows], list[float]()
+    for on, off in rows:
         before = off.compile_time if off.compile_time > 0 else 0.0
-        seconds.append(on.compile_time)
         gain = off.iteration_time - on.iteration_time
         after.append(1e3 * (on.compile_time - before) / gain)
-    return {"seconds": seconds, "after": after}
+    return {"seconds": seconds, "after": after, "names": names} if names else None
 
 
 def conclusion(d: Training) -> Observation | None:
@@ -252,7 +251,7 @@ def conclusion(d: Training) -> Observation | None:
 def notice(d: Training) -> Observation | None:
     """Failed runs, undecided speeds of the table and how many the host touches, and warnings."""
     open_ = [pair for pair, speed in d.printed.items() if speed.verdict == UNDECIDED]
-    rows = d.data.comparisons.iloc[[speed.row for speed in d.by_compiling.values()]]
+    rows = d.data.comparisons.iloc[[speed.row for speed in d.printed.values()]]
     failed = d.data.failed.index.unique("implementation")
     facts = {
         **{"failed": [*failed], "ratios": len(d.printed), "undecided": len(open_)},
@@ -310,7 +309,7 @@ def host(d: Training, compiled: bool) -> Observation | None:
         **{"gpu": [*full], "full": [row.share for row in full.values()]},
         "fused": sorted(slow) == sorted(d.fused),
         "busy": busy if busy and max(busy) < 1 / (1 + MARGIN) else [],
-        "even": any(speed.verdict == FASTER for speed in d.by_compiling.values()),
+        "even": any(n in slow for n in by_verdict(d.by_compiling)[FASTER]),
         "least": None,
     }
     if least[1] == compiled and least[0] in slow:

@@ -131,10 +131,10 @@ def _of_pass(s: Sweep, name: str, key: str, at: int) -> dict[str, Any] | None:
         return clause("bound_whole", kind=key, **about)
     kinds = shares[near].groupby(rows.kind[near], sort=False).sum()
     named = [clause("kernel", kind=k, share=float(x)) for k, x in kinds.items() if x >= NAMED]
-    if held < PARTLY or not named:
-        return None
     others, rest = shares[~near].groupby(rows.kind[~near]).sum(), None
     busiest = str(others.idxmax())
+    if held < PARTLY or not named or busiest in kinds:
+        return None
     mine = rows[~near & (rows.kind == busiest)]
     compute = float((mine.compute * mine.ms).sum() / mine.ms.sum()) / 100
     if others[busiest] >= NAMED and compute >= BOUND:

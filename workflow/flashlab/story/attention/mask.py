@@ -37,9 +37,8 @@ def mask_time(s: Sweep) -> Observation | None:
     rows = {n: s.switched(TOTAL, n) for n in roles.usual(s, s.names, at)}
     verdicts = {n: [word(each, end, "verdict") for end in at] for n, each in rows.items()}
     known = [n for n in new if n in rows]
-    gain = [n for n in known if verdicts[n][1] == "faster"]
-    old = [n for n in rows if n not in new and not roles.is_packed(s.data, n)]
-    slow = [n for n in old if verdicts[n][1] == "slower"]
+    both = [*known, *(n for n in rows if n not in new and not roles.is_packed(s.data, n))]
+    gain, slow = ([n for n in both if verdicts[n][1] == v] for v in roles.DECIDED)
     evidence = s.data.rows(*(each[each.index.isin(at)] for each in rows.values()))
     facts: dict[str, Any] = {"p": s.symbol, "first": first, "last": last}
     if not gain and not slow:

@@ -165,7 +165,8 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
         ours = [n for n in data.declared if data.declared[n].get("tuned_on")]
         each = [_wins(data, ours, by) for by in ("time", "forward")]
         if all(each):
-            told = [{"name": next(iter(of)), "count": max(of.values())} for of in each]
+            most = [[n for n, count in of.items() if count == max(of.values())] for of in each]
+            told = [{"names": n, "count": of[n[0]]} for n, of in zip(most, each, strict=True)]
             rest = clause("without", **told[0], of=sum(each[0].values()), forward=told[1])
         own = clause("own", tuned=tuned)
     won = {"count": wins[best], "of": of, "word": "all" if wins[best] == of else "some"}
@@ -293,7 +294,7 @@ def _passes(data: Dataset) -> Observation | None:
     wins, names = _wins(data), [*map(str, settings(data).name.unique())]
     if not wins and len(names) != 1:
         return None
-    name = next(iter(wins), names[0])
+    name = next(iter([*wins, *names]))
     of = {key: data.pooled(m, name, data.baseline) for key, m in PASSES.items()}
     if any(each.empty for each in of.values()):
         return None
@@ -328,5 +329,5 @@ def _choose(data: Dataset) -> Observation | None:
     for s in _told(data):
         found = head_sizes(s) if s.symbol == "H" else None
         if found and found["good"] and is_used:
-            return _concluded("choose", {"d": found["good"]}, found["rows"])
+            return _concluded("choose", {"d": found["good"], "x": found["there"]}, found["rows"])
     return None

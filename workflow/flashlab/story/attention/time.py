@@ -5,6 +5,7 @@ A function a kind of sentence: from an experiment to an observation, or None whe
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -66,7 +67,9 @@ def growth(s: Sweep) -> tuple[Clause, list[str], list[int]] | None:
         return None
     (first, last), every = at, [base, *others] if base in of else others
     work = number(s.work(), last) / number(s.work(), first)
-    folds = {name: fold(s, name, first, last, work) for name in every}
+    starts = {int(s.medians(TOTAL)[name].dropna().index[0]) for name in every}
+    beside = work if starts == {first} else math.nan  # "only" is said by intervals alone
+    folds = {name: fold(s, name, first, last, beside) for name in every}
     alone = roles.apart({name: folds[name]["x"] for name in others})
     inside = [name for name in others if name != alone]
     is_below = {folds[name]["says"] for name in inside} == {"fold_below"}
