@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from analysis.study.noise import NOISES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.analysis import ratios
 from flashlab.analysis.estimates import pooled_ratio
 from flashlab.analysis.pairing import Processes
 from flashlab.analysis.ratios import Ratio
@@ -253,10 +251,3 @@ MARGIN: Mapping[str, Sequence[tuple[float | None, float | None]]] = {
 def test_a_ratio_counts_only_where_its_interval_lies_beyond_the_margin(verdict: str) -> None:
     for low, high in MARGIN[verdict]:
         assert Ratio(128, 1.0, low, high, 30).verdict == verdict
-
-
-def test_no_module_of_the_analysis_holds_a_margin_of_its_own() -> None:
-    """But `replication` has levels of its tests, which happen to be the same number."""
-    for path in Path(ratios.__file__).parent.glob("[!r]*.py"):
-        code = path.read_text(encoding="utf-8").replace("95%", "")
-        assert not [each for each in ("0.05", "1.05", "5%") if each in code], path

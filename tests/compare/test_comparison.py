@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from compare.recordings import changed, compared_of, git, keep, record, runs
 
+from flashlab import machine
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.comparisons import COLUMNS
 from flashlab.analysis.experiment import DATASET
@@ -195,6 +196,10 @@ def test_a_revision_has_the_records_of_its_kernels(
     assert files_of("HEAD~1") == paths[1:]
     with pytest.raises(SideError, match="no records of the kernels at HEAD; measure them"):
         find_side("HEAD", ATTENTION)
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "workflow" / "flashlab" / "machine.py"))
+    clean = machine.commit_here()
+    kernel.with_name("mine.py").touch()  # which no commit has
+    assert machine.commit_here() == {**clean, "dirty": True} != clean
 
 
 def test_a_name_without_records_is_an_error(tmp_path: Path, monkeypatch: Any) -> None:

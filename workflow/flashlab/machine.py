@@ -86,14 +86,15 @@ def driver_version() -> str:
 
 
 def commit_here() -> dict[str, Any]:
-    """The ``commit`` of this code and whether it is ``dirty``; None where git does not say."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
+    """The ``commit``, and whether code is ``dirty``, new files too; None where git is silent."""
+    of = ["git", "--no-optional-locks", "-C", str(Path(__file__).parents[2]), "status", "--branch"]
     try:
-        done = subprocess.run([*command, "--exclude=*", "--dirty"], capture_output=True, check=True)
+        command = [*of, "--porcelain=v2", "-unormal", "--", "kernels", "workflow"]
+        done = subprocess.run(command, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return {"commit": None, "dirty": None}
-    commit, _, dirty = done.stdout.decode().strip().partition("-")
-    return {"commit": commit, "dirty": bool(dirty)}
+    head, *lines = done.stdout.decode().splitlines()
+    return {"commit": head.split()[-1], "dirty": any(line[0] != "#" for line in lines)}
 
 
 @cache
