@@ -71,6 +71,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "memory of others": {"a.json": [{"gpu": {"memory": 8}, "total_time": 9, **s} for s in STATED]},
     "FLOPs for FLOPS": {"a.json": json.dumps(STATED).replace("FLOPS", "FLOPs")},
     "microseconds": {"a.csv": table(factor=1e6).replace("Time (s)", "time(us)")},
+    "with the micro sign": {"a.csv": table(factor=1e6).replace("Time (s)", "time(\xb5s)")},
     "a spreadsheet": {"runs.csv": table()},
     "a spreadsheet of tabs": {"summary.tsv": table().replace(",", "\t")},
     "Europe's": {"a.csv": reduce(lambda text, of: text.replace(*of), EUROPEAN, "\ufeff" + table())},
@@ -127,7 +128,7 @@ def rows(*lines: str, header: str = HEADER) -> str:
     return "\n".join([header, *lines]) + "\n"
 
 
-ODDLY = {"file": " .\\a.json ", "impl": "fa2", "batch_size": "16.0", "causal": " False "}
+ODDLY = {"file": " .\\a.json ", "impl": "Flash-Attn 2", "batch_size": "16.0", "causal": " False "}
 
 
 @pytest.mark.parametrize("around", ["", "\ufeff", " " * 2**21])

@@ -87,7 +87,7 @@ _PASSES = {
 
 def _plain(text: str) -> str:
     """Letters and digits alone, in lower case: ``Batch Size`` is ``batchsize``."""
-    return re.sub(r"[\W_]+", "", text).lower()
+    return re.sub(r"[\W_]+", "", text).casefold()
 
 
 def column_of(heading: str) -> str:
@@ -141,7 +141,7 @@ def _cell(column: str, text: str) -> Any:
             raise UnsoundFileError("form.row_causal", value=text[:40])
         return CAUSAL[text.lower()]
     if column not in (*SIZES, HEAD_DIM):
-        return IMPLEMENTATIONS.get(text.lower(), text) if column == "impl" else text
+        return IMPLEMENTATIONS.get(_plain(text), text) if column == "impl" else text
     is_size = re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)  # spreadsheets write 16.0
     if not is_size or not 0 < (size := int(text.partition(".")[0])) <= MAX_SIZE:
         raise UnsoundFileError("form.row_size", column=column, value=text[:40], most=str(MAX_SIZE))
