@@ -128,7 +128,7 @@ def rows(*lines: str, header: str = HEADER) -> str:
     return "\n".join([header, *lines]) + "\n"
 
 
-ODDLY = {"file": " .\\a.json ", "impl": "Flash-Attn 2", "batch_size": "16.0", "causal": " False "}
+ODDLY = {"file": " .\\a.json ", "impl": "FlashAttn-v2", "batch_size": "16.0", "causal": " False "}
 
 
 @pytest.mark.parametrize("around", ["", "\ufeff", " " * 2**21])

@@ -26,7 +26,7 @@ NAIVE, FLASH2 = "Pytorch", "Flash2"
 IMPLEMENTATIONS = {
     **dict.fromkeys(("pytorch", "torch", "py", "pt", "pth", "naive", "eager", "baseline"), NAIVE),
     **dict.fromkeys(("flash2", "flash", "fl2", "fl", "fa2", "fa"), FLASH2),
-    **dict.fromkeys(("flashattention", "flashattention2", "flashattn", "flashattn2"), FLASH2),
+    **{f"flash{of}{v}": FLASH2 for of in ("", "attention", "attn") for v in ("", "2", "v2")},
     **dict.fromkeys(("flash1", "fl1", "fa1", "flashattention1", "flashattn1"), "Flash1"),
 }
 """Names of the course's implementations, in lower case."""
@@ -186,12 +186,12 @@ def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[i
         elif number and (kind or word in _LETTERS):
             (values if kind else letters)[kind or _LETTERS[word]].add(number)
             number = None
-        elif word in _MASKS and digits in ("", "0", "1"):
+        elif word in _MASKS:
             near = {w for w, _ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
             after = digits or next((w or n for w, n in pairs[i + 1 : i + 2]), "")
             if is_file:  # a folder named causal is the experiment, which has both masks
                 values["causal"].add(_MASKS[word] and not near and CAUSAL.get(after, True))
-            number = None
+            number = None if digits in CAUSAL else number
         left += [] if number is None else [number]
     # The script's only flag without a number, alone in a name: Flash2_16_512_32_2048_true.
     if is_file and "causal" not in values and (flag := {w for w, _ in pairs} & {"true", "false"}):
