@@ -73,6 +73,11 @@ def test_the_import_graph_has_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # its CycleError names the modules
 
 
+def test_no_module_of_the_analysis_holds_a_margin_of_its_own() -> None:
+    code = "".join(path.read_text("utf-8") for path in PACKAGE.glob("analysis/[!r]*.py"))
+    assert not [each for each in ("0.05", "1.05", "5%") if each in code.replace("95%", "")]
+
+
 def test_a_module_stands_on_itself_and_on_all_that_it_imports() -> None:
     costs, shape = (f"flashlab.benchmarks.attention.{name}" for name in ("costs", "shape"))
     assert names_of(costs) == {costs, shape}

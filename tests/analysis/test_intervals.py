@@ -238,7 +238,6 @@ def test_a_pooled_ratio_is_no_surer_than_the_calls_within_processes() -> None:
 
 # The margin
 
-
 MARGIN: Mapping[str, Sequence[tuple[float | None, float | None]]] = {
     "above": [(1.06, 2.0), (1.0501, 2.0)],
     "below": [(0.5, 0.94), (0.5, 1 / 1.0501)],

@@ -71,7 +71,6 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "memory of others": {"a.json": [{"gpu": {"memory": 8}, "total_time": 9, **s} for s in STATED]},
     "FLOPs for FLOPS": {"a.json": json.dumps(STATED).replace("FLOPS", "FLOPs")},
     "microseconds": {"a.csv": table(factor=1e6).replace("Time (s)", "time(us)")},
-    "with the micro sign": {"a.csv": table(factor=1e6).replace("Time (s)", "time(\xb5s)")},
     "a spreadsheet": {"runs.csv": table()},
     "a spreadsheet of tabs": {"summary.tsv": table().replace(",", "\t")},
     "Europe's": {"a.csv": reduce(lambda text, of: text.replace(*of), EUROPEAN, "\ufeff" + table())},

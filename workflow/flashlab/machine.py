@@ -93,8 +93,9 @@ def commit_here() -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return {"commit": None, "dirty": None}
-    head, *lines = done.stdout.decode().splitlines()
-    return {"commit": head.split()[-1], "dirty": any(line[0] != "#" for line in lines)}
+    head, *lines = done.stdout.splitlines()  # bytes: names of files may be in any encoding
+    dirty = not all(line.startswith(b"#") for line in lines)
+    return {"commit": head.split()[-1].decode(), "dirty": dirty}
 
 
 @cache

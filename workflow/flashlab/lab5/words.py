@@ -25,7 +25,7 @@ MAX_SIZE = 2**24
 NAIVE, FLASH2 = "Pytorch", "Flash2"
 IMPLEMENTATIONS = {
     **dict.fromkeys(("pytorch", "torch", "py", "pt", "pth", "naive", "eager", "baseline"), NAIVE),
-    **dict.fromkeys(("flash2", "flash", "fl2", "fl", "fa2", "fa"), FLASH2),
+    **dict.fromkeys(("fl2", "fl", "fa2", "fa"), FLASH2),
     **{f"flash{of}{v}": FLASH2 for of in ("", "attention", "attn") for v in ("", "2", "v2")},
     **dict.fromkeys(("flash1", "fl1", "fa1", "flashattention1", "flashattn1"), "Flash1"),
 }

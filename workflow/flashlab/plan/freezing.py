@@ -108,11 +108,9 @@ def _refuse_overlap(plan: Plan, files: Iterable[str], data: Path) -> None:
     if there is None:
         return
     benchmark, orders = find_benchmark(plan.benchmark), [plan.orders[file] for file in files]
-    runs = [Run.of(benchmark, order["run"]) for order in orders]
-    of = zip(runs, orders, strict=True)
-    measured = {(run, o["protocol"]["name"], o["process"]) for run, o in of}
-    again = len(measured & {(e.run, e.protocol["name"], e.process) for e in there.entries})
-    if again or {(run.device, run.dtype) for run in runs} - {(there.device, there.dtype)}:
+    planned = {(Run.of(benchmark, o["run"]), o["protocol"]["name"], o["process"]) for o in orders}
+    again = len(planned & {(e.run, e.protocol["name"], e.process) for e in there.entries})
+    if again or {(run.device, run.dtype) for run, *_ in planned} - {(there.device, there.dtype)}:
         raise DatasetError(
             f"{folder} exists already and has "
             + (f"{again} of these runs" if again else f"{there.device} {there.dtype} runs")
@@ -215,8 +213,9 @@ def keep(plan: Plan, data: Path) -> Path:
 def _refuse_other_devices(there: Dataset, records: Mapping[str, Record]) -> None:
     """DatasetError for what was not measured where the dataset's first process of the run was."""
     first = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
-    for file, record in records.items():
-        recorded = read_record(first.get(record.run, Path(file)), record.run).environment
+    known = {file: record for file, record in records.items() if record.run in first}
+    for file, record in known.items():
+        recorded = read_record(first[record.run], record.run).environment
         for key in ("device_name", "provider"):
             if record.environment.get(key) != recorded.get(key):
                 raise DatasetError(
